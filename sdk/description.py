@@ -26,6 +26,8 @@ def whole(sources: list[Path]) -> dict:
     first, *others = [json.loads(source.read_text()) for source in sources]
     for other in others:
         first["paths"] |= other["paths"]
+        # Lists the extensions' error codes, too.
+        first["components"]["schemas"]["Error"] = other["components"]["schemas"].pop("Error")
         for name, schema in other["components"]["schemas"].items():
             if first["components"]["schemas"].setdefault(name, schema) != schema:
                 raise ValueError(f"the descriptions have two schemas {name}")

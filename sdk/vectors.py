@@ -14,6 +14,7 @@ from description import SCHEMA, event_names
 
 # The bytes 0 to 31.
 SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+OTHER = "whsec_" + base64.b64encode(b"x" * 32).decode()
 ID = "0192f5a0-0000-7000-8000-000000000001"
 NOW = 1_700_000_000
 TOLERANCE = 300
@@ -98,7 +99,7 @@ def make(description, original):
         case(
             "another secret",
             good,
-            headers(good, secret="whsec_" + base64.b64encode(b"x" * 32).decode()),
+            headers(good, secret=OTHER),
             "wrong_signature",
         ),
         case(
@@ -110,6 +111,9 @@ def make(description, original):
         case(
             "the other wrong signature of the two", good, signed | {"webhook-signature": "v1,AAAA"}, "wrong_signature"
         ),
+        case("after a rotation, with the new secret", good, rotated(good, OTHER, SECRET), "participant.joined"),
+        case("after a rotation, with the old secret", good, rotated(good, SECRET, OTHER), "participant.joined"),
+        case("after a rotation, with another secret", good, rotated(good, OTHER, OTHER), "wrong_signature"),
         case("an empty signature", good, signed | {"webhook-signature": ""}, "wrong_signature"),
         case("no signature", good, {"Content-Type": "application/json"}, "unsigned"),
         case("no signature, with any age allowed", good, {}, "unsigned", tolerance=None),
@@ -143,6 +147,13 @@ def beside(events):
         *[case(f"{name}, newer", body, headers(body), name) for name, body in map_of(events.newer, events.named)],
         case("a newer event about no room", roomless, headers(roomless), "unknown_event"),
     ]
+
+
+def rotated(body, old, new):
+    """Returns the headers of a delivery during the overlap of two secrets."""
+    by_old, by_new = headers(body, secret=old), headers(body, secret=new)
+    both = f"{by_new['webhook-signature']} {by_old['webhook-signature']}"
+    return by_old | {"X-Svc-Signature-Next": by_new["X-Svc-Signature"], "webhook-signature": both}
 
 
 def case(name, body, headers, expect, tolerance=TOLERANCE):

@@ -38,6 +38,7 @@ ZERO_IS_DEFAULT = {
     "audio_only",
     "video_only",
     "force_path_style",
+    "after",
 }
 ZERO_IS_ELSE = {"empty_timeout_seconds", "enable_transcoding", "simulcast", "active", "session_token"}
 ZERO_IS_ELSE |= {"can_publish", "can_subscribe", "can_publish_data"}

@@ -117,10 +117,13 @@ def prepare(description, original):
 def with_codes(item, original):
     """Returns a path's operations with their error codes."""
     answers = {method: operation["responses"].values() for method, operation in original.items()}
-    codes = {
-        method: [code for one in all_ for code in one.get("x-error-codes", [])] for method, all_ in answers.items()
-    }
+    codes = {method: [code for one in all_ for code in codes_of(one)] for method, all_ in answers.items()}
     return {method: operation | {"x-error-codes": codes[method]} for method, operation in item.items()}
+
+
+def codes_of(response):
+    """Returns a response's error codes: the contract's, and those beyond it."""
+    return response.get("x-error-codes", []) + response.get("x-extension-codes", {}).get("codes", [])
 
 
 def alternative(name, word):

@@ -7,6 +7,7 @@
 //! - [`server`], [`data_dir`], [`runtime`]: start and stop of the server, the files it uses, the runtime it needs.
 //! - [`cluster`]: a standby's proxy to the active server.
 //! - [`http`], [`tls`]: the API and the admin listener, and the API's encryption.
+//! - `starter_template`: the default template of a new project.
 //! - [`billing`], [`livekit_config`], [`backups`]: the client of an external billing service, the check of LiveKit's configuration,
 //!   and copies of the database.
 //!
@@ -24,4 +25,5 @@ pub mod http;
 pub mod livekit_config;
 pub mod runtime;
 pub mod server;
+mod starter_template;
 pub mod tls;

@@ -1,13 +1,15 @@
 //! Services and settings shared by all actors.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use conclave_db::Store;
+use conclave_db::{LogRetention, Store};
 use conclave_media::MediaPlane;
 use conclave_model::permits::{PermitLimits, ProjectPermits};
-use conclave_model::settings::{MediaConfig, RecordingsConfig, WebhooksConfig};
+use conclave_model::plan::Plan;
+use conclave_model::settings::{EventsConfig, MediaConfig, RecordingsConfig, WebhooksConfig};
 use conclave_model::{Clock, NodeId};
 use conclave_outbound::upload::Uploader;
 use conclave_outbound::webhook::DeliveryPool;
@@ -34,6 +36,8 @@ pub struct ActorContext {
     pub uploads: Uploader,
     /// This server, as long as it has its data directory.
     pub node: NodeId,
+    /// Plans by id, which limit the recordings that start by themselves.
+    pub plans: HashMap<String, Plan>,
     /// Actor settings.
     pub settings: Settings,
     /// Permits for ending rooms whose deadline has passed: [`ROOMS_ENDING`].
@@ -53,6 +57,8 @@ pub struct ActorContext {
 pub struct Settings {
     /// Section `webhooks`.
     pub webhooks: WebhooksConfig,
+    /// `webhooks.retention` and `events.retention`.
+    pub retention: LogRetention,
     /// `media.reconcile`: interval at which the records are reconciled with the media plane.
     pub reconcile: Duration,
     /// `recordings.lost_after`: how long a file on another server's disk is awaited before its recording fails.
@@ -67,12 +73,17 @@ impl Settings {
     #[must_use]
     pub fn new(
         webhooks: &WebhooksConfig,
+        events: &EventsConfig,
         media: &MediaConfig,
         recordings: &RecordingsConfig,
     ) -> Self {
         Self {
             // Copied once at the start. The settings do not change while the server runs.
             webhooks: webhooks.clone(),
+            retention: LogRetention {
+                deliveries: webhooks.retention,
+                events: events.retention,
+            },
             reconcile: media.reconcile,
             lost_after: recordings.lost_after,
         }
@@ -89,6 +100,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self::new(
             &WebhooksConfig::default(),
+            &EventsConfig::default(),
             &MediaConfig::default(),
             &RecordingsConfig::default(),
         )

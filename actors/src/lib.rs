@@ -57,6 +57,7 @@ pub mod ingress;
 pub mod mailbox;
 pub mod metrics;
 pub mod project;
+pub mod recording;
 pub mod registry;
 pub mod relay;
 mod report_queue;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use conclave_db::NewRoom;
+use conclave_db::{NewBan, NewRoom, PutBan};
 use conclave_media::{
     MediaEvent, MediaPlane, MuteOutcome, Report, ReportError, ReportReply, ReportSink, ServerData,
 };
@@ -13,6 +13,7 @@ use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::ingress::Ingress;
 use conclave_model::role_change::RoleChanged;
 use conclave_model::room::Room;
+use conclave_model::webhook::{WebhookEndpoint, WebhookEndpointChange};
 use conclave_model::{EgressId, EndpointId, Identity, IngressId, ProjectId, RoomName};
 use conclave_outbound::upload::Uploader;
 use ractor::{Actor, RpcReplyPort};
@@ -31,7 +32,7 @@ use crate::relay::EventRelay;
 use crate::report_queue::{Flooders, PushOutcome, ReportQueues};
 use crate::room::{ChangeRoleRequest, MuteTrackRequest, RoomMsg};
 use crate::system::{ProjectMailboxes, ProjectRoute, SystemActor, SystemMsg};
-use crate::webhook_endpoint::WebhookEndpointMsg;
+use crate::webhook_endpoint::{RotateSecretRequest, WebhookEndpointMsg, WebhookEndpointReply};
 
 /// Call time limit. It is longer than any write, unless the disk is in trouble, and than two calls to a media plane that may precede
 /// the request, so that callers learn that the media plane is unavailable.
@@ -213,6 +214,41 @@ impl Tree {
         .await
     }
 
+    /// Revokes an identity's tokens for a room, and disconnects its participant, if it is connected.
+    ///
+    /// # Errors
+    /// Refused if the room has ended. Fails as the store or the media plane does; the revocation is written before the media plane is called.
+    pub async fn revoke_participant(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+        identity: Identity,
+    ) -> Result<(), TreeError> {
+        self.context
+            .store
+            .bans()
+            .revoke_tokens(project.clone(), name.clone(), identity.clone())
+            .await?;
+        self.remove_participant(project, name, identity).await?;
+        Ok(())
+    }
+
+    /// Bans an identity from a room, and disconnects its participant, if it is connected.
+    ///
+    /// # Errors
+    /// Refused if the room has ended. Fails as the store or the media plane does; the ban is written before the media plane is called.
+    pub async fn ban(&self, new: NewBan) -> Result<PutBan, TreeError> {
+        let (project, room, identity) = (
+            new.project_id.clone(),
+            new.room.clone(),
+            new.identity.clone(),
+        );
+        // Before the removal, which the room's actor orders after joins that were decided without the ban.
+        let banned = self.context.store.bans().put(new).await?;
+        self.remove_participant(project, room, identity).await?;
+        Ok(banned)
+    }
+
     /// Mutes or unmutes a participant's track.
     ///
     /// # Errors
@@ -294,6 +330,28 @@ impl Tree {
         .await
     }
 
+    /// Pauses or resumes a recording: on the media plane first, then in the records. A repeated request changes nothing.
+    ///
+    /// # Errors
+    /// Refused if the recording is ending or has ended. Fails as the media plane or the store does.
+    pub async fn set_recording_paused(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+        paused: bool,
+        recorder: Option<ResponseRecorder<Egress>>,
+    ) -> Result<Egress, TreeError> {
+        self.call(project, CALL_TIMEOUT, |reply| ProjectMsg::Egress {
+            id,
+            msg: EgressMsg::SetPaused {
+                paused,
+                recorder,
+                reply,
+            },
+        })
+        .await
+    }
+
     /// Creates an ingress endpoint: on the media plane first, then in the records.
     ///
     /// # Errors
@@ -357,6 +415,61 @@ impl Tree {
         };
         // If the tree is stopping, its next start finds the deliveries in the database.
         let _ = self.projects.cast(project, queued);
+    }
+
+    /// Changes a webhook endpoint. POSTs that start after the change use its new URL.
+    ///
+    /// # Errors
+    /// Refused if the project has no such webhook endpoint. Fails as the store does.
+    pub async fn update_webhook_endpoint(
+        &self,
+        project: ProjectId,
+        id: EndpointId,
+        change: WebhookEndpointChange,
+    ) -> Result<WebhookEndpoint, TreeError> {
+        let change = Box::new(change);
+        self.call_webhook_endpoint(project, id, |reply| WebhookEndpointMsg::Update {
+            change,
+            reply,
+        })
+        .await
+    }
+
+    /// Replaces a webhook endpoint's secret.
+    ///
+    /// # Errors
+    /// Refused if the project has no such webhook endpoint. Fails as the store does.
+    pub async fn rotate_webhook_secret(
+        &self,
+        project: ProjectId,
+        id: EndpointId,
+        request: RotateSecretRequest,
+    ) -> Result<WebhookEndpoint, TreeError> {
+        let request = Box::new(request);
+        self.call_webhook_endpoint(project, id, |reply| WebhookEndpointMsg::RotateSecret {
+            request,
+            reply,
+        })
+        .await
+    }
+
+    async fn call_webhook_endpoint(
+        &self,
+        project: ProjectId,
+        id: EndpointId,
+        message: impl FnOnce(WebhookEndpointReply) -> WebhookEndpointMsg,
+    ) -> Result<WebhookEndpoint, TreeError> {
+        // Read first, since the message would start an actor for any id.
+        self.context
+            .store
+            .webhook_endpoints()
+            .get(project.clone(), id)
+            .await?;
+        self.call(project, CALL_TIMEOUT, |reply| ProjectMsg::WebhookEndpoint {
+            id,
+            msg: message(reply),
+        })
+        .await
     }
 
     /// Stops the actor of a webhook endpoint that was deleted.

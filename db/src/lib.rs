@@ -55,23 +55,30 @@ pub use error::{ImportError, StoreError};
 pub use import::{ImportProgress, Imported, import_file};
 pub use options::{Location, OlderSchema, PostgresOptions, StoreMetrics, StoreOptions};
 pub use records::api_keys::{ApiKeys, CreatedApiKey};
+pub use records::bans::{Bans, Exclusion, NewBan, PutBan};
 pub use records::codes::{CodeExchange, Codes, CreatedCode, NewCode};
 pub use records::deliveries::{Deliveries, DeliveryFilter, DueDelivery, EndpointQueue};
 pub use records::destinations::{BroadcastDestination, Destinations, NewDestination};
 pub use records::egresses::local_files::{LocalFiles, LocalRecording, RecordingPosition};
 pub use records::egresses::uploads::{PendingUpload, RecordingEnd, UploadRest, Uploads};
 pub use records::egresses::{EgressFilter, Egresses, RunningEgress};
-pub use records::events::{EventGap, EventPage, Events, StoredEvent};
+pub use records::erasures::{ErasedRows, Erasure, Erasures};
+pub use records::events::{EventFilter, EventGap, EventList, EventPage, Events, StoredEvent};
+pub use records::exports::{ExportPage, ExportPosition, Exports};
 pub use records::idempotency::{Responses, StoredResponse};
 pub use records::ingresses::{IngressFilter, Ingresses, NewIngress};
 pub use records::projects::{ProjectSummary, Projects, Totals};
+pub use records::quality::{MeasuredSession, NewQuality, Quality, StoredSample};
+pub use records::removals::{ProjectContents, Removals};
 pub use records::role_changes::{LastRoleChange, NewRoleChange, RoleChanges};
 pub use records::rooms::rows::{ConnectedParticipant, RoomSnapshot};
-pub use records::rooms::{JoinRecords, NewRoom, Rooms, TokenActor, TokenContext};
+pub use records::rooms::{
+    JoinRecords, LiveRoomRecord, NewRoom, RoomFilter, Rooms, TokenActor, TokenContext,
+};
 pub use records::rotation::{
     EncryptionKey, Rotation, RotationError, RotationStep, SecretCount, SharedRotation,
 };
-pub use records::server::{Crash, LiveRecords, ServerRecords, damaged_tables};
+pub use records::server::{Crash, LiveRecords, LogRetention, ServerRecords, damaged_tables};
 pub use records::sessions::{SessionDetail, SessionFilter, Sessions};
 pub use records::templates::{NewTemplate, PutRole, TemplateChange, Templates};
 pub use records::tracks::{OpenTrack, Tracks};

@@ -125,7 +125,9 @@ fn check_statement(file: &str, text: &str) -> Result<(), String> {
 fn check_write(file: &str, text: &str) -> Result<(), String> {
     let writes = text.starts_with("UPDATE ") || text.starts_with("DELETE ");
     // A project is its own row, so its id is in the condition as `id`.
-    let of_all = ALL_PROJECTS.contains(&file) || text.starts_with("UPDATE projects ");
+    let of_all = ALL_PROJECTS.contains(&file)
+        || text.starts_with("UPDATE projects ")
+        || text == "DELETE FROM projects WHERE id = ?1";
     let condition = text
         .split_once(" WHERE ")
         .map_or("", |(_, condition)| condition);

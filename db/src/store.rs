@@ -11,16 +11,21 @@ use crate::engine::writer::WriterStop;
 use crate::error::StoreError;
 use crate::options::{Location, StoreOptions};
 use crate::records::api_keys::ApiKeys;
+use crate::records::bans::Bans;
 use crate::records::codes::Codes;
 use crate::records::deliveries::Deliveries;
 use crate::records::destinations::Destinations;
 use crate::records::egresses::Egresses;
 use crate::records::egresses::local_files::LocalFiles;
 use crate::records::egresses::uploads::Uploads;
+use crate::records::erasures::Erasures;
 use crate::records::events::Events;
+use crate::records::exports::Exports;
 use crate::records::idempotency::Responses;
 use crate::records::ingresses::Ingresses;
 use crate::records::projects::Projects;
+use crate::records::quality::Quality;
+use crate::records::removals::Removals;
 use crate::records::role_changes::RoleChanges;
 use crate::records::rooms::Rooms;
 use crate::records::rotation::EncryptionKey;
@@ -42,18 +47,23 @@ struct Components {
     templates: Templates,
     rooms: Rooms,
     codes: Codes,
+    bans: Bans,
     sessions: Sessions,
     tracks: Tracks,
     role_changes: RoleChanges,
     egresses: Egresses,
     uploads: Uploads,
     local_files: LocalFiles,
+    erasures: Erasures,
+    exports: Exports,
+    removals: Removals,
     ingresses: Ingresses,
     destinations: Destinations,
     webhook_endpoints: WebhookEndpoints,
     deliveries: Deliveries,
     events: Events,
     usage: Usage,
+    quality: Quality,
     responses: Responses,
     encryption_key: EncryptionKey,
     server: ServerRecords,
@@ -81,18 +91,23 @@ impl Store {
             templates: Templates(handle()),
             rooms: Rooms(handle()),
             codes: Codes(handle()),
+            bans: Bans(handle()),
             sessions: Sessions(handle()),
             tracks: Tracks(handle()),
             role_changes: RoleChanges(handle()),
             egresses: Egresses(handle()),
             uploads: Uploads(handle()),
             local_files: LocalFiles(handle()),
+            erasures: Erasures(handle()),
+            exports: Exports(handle()),
+            removals: Removals(handle()),
             ingresses: Ingresses(handle()),
             destinations: Destinations(handle()),
             webhook_endpoints: WebhookEndpoints(handle()),
             deliveries: Deliveries(handle()),
             events: Events(handle()),
             usage: Usage(handle()),
+            quality: Quality(handle()),
             responses: Responses(handle()),
             encryption_key: EncryptionKey(handle()),
             server: ServerRecords::new(handle()),
@@ -156,6 +171,12 @@ impl Store {
         &self.0.codes
     }
 
+    /// Returns the records of bans and revoked tokens.
+    #[must_use]
+    pub fn bans(&self) -> &Bans {
+        &self.0.bans
+    }
+
     /// Returns the session records.
     #[must_use]
     pub fn sessions(&self) -> &Sessions {
@@ -192,6 +213,24 @@ impl Store {
         &self.0.local_files
     }
 
+    /// Returns the erasures of identities.
+    #[must_use]
+    pub fn erasures(&self) -> &Erasures {
+        &self.0.erasures
+    }
+
+    /// Returns the exports of projects.
+    #[must_use]
+    pub fn exports(&self) -> &Exports {
+        &self.0.exports
+    }
+
+    /// Returns the removals of projects.
+    #[must_use]
+    pub fn removals(&self) -> &Removals {
+        &self.0.removals
+    }
+
     /// Returns the ingress endpoint records.
     #[must_use]
     pub fn ingresses(&self) -> &Ingresses {
@@ -226,6 +265,12 @@ impl Store {
     #[must_use]
     pub fn usage(&self) -> &Usage {
         &self.0.usage
+    }
+
+    /// Returns the records of sessions' quality.
+    #[must_use]
+    pub fn quality(&self) -> &Quality {
+        &self.0.quality
     }
 
     /// Returns the responses stored for repeated requests.

@@ -7,7 +7,7 @@ use crate::sql::Row;
 use crate::sql::values::{Column, Value};
 
 /// Record tables, each after the tables that its rows refer to.
-pub(crate) const TABLES: [&str; 19] = [
+pub(crate) const TABLES: [&str; 24] = [
     "projects",
     "api_keys",
     "templates",
@@ -20,13 +20,18 @@ pub(crate) const TABLES: [&str; 19] = [
     "webhook_deliveries",
     "role_changes",
     "codes",
+    "bans",
+    "revocations",
     "usage_days",
     "destinations",
     "egresses",
     "ingresses",
+    "erasures",
     "idempotency",
     "heartbeat",
     "uploads",
+    "quality_samples",
+    "session_quality",
 ];
 
 /// Value in a row. A UUID is its bytes, as in SQLite.

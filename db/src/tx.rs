@@ -3,8 +3,8 @@
 use std::mem;
 use std::sync::Arc;
 
-use conclave_model::event::{Event, TestEvent};
-use conclave_model::{DeliveryId, EndpointId, ProjectId, Timestamp};
+use conclave_model::event::{EndpointDisabledEvent, Event, TestEvent};
+use conclave_model::{DeliveryId, EndpointId, Identity, ProjectId, Timestamp};
 
 use crate::sql::values::args;
 use crate::sql::{Sql, no_row};
@@ -34,12 +34,33 @@ struct EmittedEvent {
     room: String,
     event_type: &'static str,
     payload: String,
-    /// Only webhook endpoint that receives it; `None` for all active ones.
+    /// Participant that it is about, for the history's filter.
+    identity: Option<Identity>,
+    /// Only webhook endpoint that receives it; `None` for all active ones that want its type.
     endpoint: Option<EndpointId>,
 }
 
-/// Active webhook endpoint and its URL.
-type Endpoint = (EndpointId, String);
+/// Webhook endpoint that was not deleted.
+struct Endpoint {
+    id: EndpointId,
+    url: String,
+    is_enabled: bool,
+    /// Names of the events that it receives; all if empty.
+    events: Vec<String>,
+}
+
+impl Endpoint {
+    fn receives(&self, event: &EmittedEvent) -> bool {
+        match event.endpoint {
+            // Whatever its filter, and even if it was just disabled, since the event is about the endpoint itself.
+            Some(only) => only == self.id,
+            None => {
+                let is_chosen = |name: &String| name == event.event_type;
+                self.is_enabled && (self.events.is_empty() || self.events.iter().any(is_chosen))
+            }
+        }
+    }
+}
 
 /// Changes to projects' numbers of open rooms. They are written once per batch: a statement per room would take a third of its creation
 /// time.
@@ -74,9 +95,8 @@ impl RoomCounts {
     }
 }
 
-const INSERT_EVENT: &str = "INSERT INTO events (project_id, room, type, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
-const ACTIVE_ENDPOINTS: &str =
-    "SELECT id, url FROM webhook_endpoints WHERE project_id = ?1 AND active = 1 ORDER BY id";
+const INSERT_EVENT: &str = "INSERT INTO events (project_id, room, type, payload, created_at, identity) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING id";
+const ENDPOINTS: &str = "SELECT id, url, enabled, events FROM webhook_endpoints WHERE project_id = ?1 AND active = 1 ORDER BY id";
 const INSERT_DELIVERY: &str = "INSERT INTO webhook_deliveries
         (id, project_id, endpoint_id, endpoint_url, event_id, event_type, status, next_attempt_at, created_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?7)";
@@ -120,6 +140,7 @@ impl Tx<'_> {
             room: context.room.to_string(),
             event_type: event.event_type().as_str(),
             payload: serde_json::to_string(event)?,
+            identity: event.identity().cloned(),
             endpoint: None,
         });
         Ok(())
@@ -137,6 +158,26 @@ impl Tx<'_> {
             // Stored like any event, so that it is signed, retried and listed like any delivery.
             event_type: TestEvent::NAME,
             payload: serde_json::to_string(&TestEvent::new(project.clone(), self.now))?,
+            identity: None,
+            endpoint: Some(endpoint),
+        });
+        Ok(())
+    }
+
+    /// Emits an [`EndpointDisabledEvent`] for the webhook endpoint that it is about.
+    pub(crate) fn emit_disabled(
+        &mut self,
+        project: &ProjectId,
+        endpoint: EndpointId,
+        reason: String,
+    ) -> Result<(), StoreError> {
+        let event = EndpointDisabledEvent::new(project.clone(), endpoint, reason, self.now);
+        self.emitted.push(EmittedEvent {
+            project: project.clone(),
+            room: String::new(),
+            event_type: EndpointDisabledEvent::NAME,
+            payload: serde_json::to_string(&event)?,
+            identity: None,
             endpoint: Some(endpoint),
         });
         Ok(())
@@ -153,7 +194,8 @@ impl Tx<'_> {
                 &event.room,
                 event.event_type,
                 &event.payload,
-                self.now
+                self.now,
+                event.identity.as_ref()
             ]
         });
         // All events in one round trip. Their ids are needed for the deliveries.
@@ -163,27 +205,25 @@ impl Tx<'_> {
             let EmittedEvent {
                 project,
                 event_type,
-                endpoint,
                 ..
             } = event;
             // Endpoints are read once per project and job, inside the transaction: an endpoint that was deleted before gets nothing.
             let known = match active.iter().position(|(known, _)| known == project) {
                 Some(known) => known,
                 None => {
-                    active.push((project.clone(), self.active_endpoints(project)?));
+                    active.push((project.clone(), self.endpoints(project)?));
                     active.len() - 1
                 }
             };
-            // A test event has one receiver, and none if that was deleted in the same job.
-            let receives = |(id, _): &&Endpoint| endpoint.is_none_or(|only| only == *id);
+            let receives = |endpoint: &&Endpoint| endpoint.receives(event);
             let endpoints: Vec<&Endpoint> = active[known].1.iter().filter(receives).collect();
             // The URL is copied, so that the delivery list shows where each one went after the endpoint has changed.
-            for (endpoint, url) in &endpoints {
+            for endpoint in &endpoints {
                 let row = args![
                     DeliveryId::new(),
                     project,
-                    *endpoint,
-                    url,
+                    endpoint.id,
+                    &endpoint.url,
                     id,
                     *event_type,
                     self.now
@@ -195,18 +235,24 @@ impl Tx<'_> {
                 project_id: project.clone(),
                 event_type,
                 payload: event.payload.as_str().into(),
-                endpoints: endpoints
-                    .into_iter()
-                    .map(|(endpoint, _)| *endpoint)
-                    .collect(),
+                endpoints: endpoints.into_iter().map(|endpoint| endpoint.id).collect(),
             });
         }
         Ok(())
     }
 
-    fn active_endpoints(&self, project: &ProjectId) -> Result<Vec<Endpoint>, StoreError> {
-        self.sql.many(ACTIVE_ENDPOINTS, args![project], |row| {
-            Ok((row.get("id")?, row.get("url")?))
+    fn endpoints(&self, project: &ProjectId) -> Result<Vec<Endpoint>, StoreError> {
+        self.sql.many(ENDPOINTS, args![project], |row| {
+            let events: Option<String> = row.get("events")?;
+            Ok(Endpoint {
+                id: row.get("id")?,
+                url: row.get("url")?,
+                is_enabled: row.get("enabled")?,
+                events: events
+                    .map(|events| serde_json::from_str(&events))
+                    .transpose()?
+                    .unwrap_or_default(),
+            })
         })
     }
 }
@@ -225,6 +271,6 @@ pub struct CommittedEvent {
     pub event_type: &'static str,
     /// Exact JSON body that webhook endpoints receive.
     pub payload: Arc<str>,
-    /// The project's active webhook endpoints, each with a queued delivery.
+    /// The webhook endpoints with a queued delivery.
     pub endpoints: Vec<EndpointId>,
 }

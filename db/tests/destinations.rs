@@ -10,6 +10,7 @@
 mod support;
 
 use conclave_db::{NewDestination, NewTemplate, RotationError, Store, StoreError};
+use conclave_model::bounded::MaxDuration;
 use conclave_model::destination::{
     ConfigInput, DestinationConfig, DestinationKind, RecordingInput, RtmpConfig,
 };
@@ -47,6 +48,8 @@ impl Fixture {
             project_id: project.clone(),
             name: "t".parse().unwrap(),
             region: Region::Auto,
+            auto_record: None,
+            max_duration: MaxDuration::known(0),
             roles: [].into(),
         };
         Self {
@@ -212,7 +215,7 @@ async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_non
     assert_eq!(
         store
             .webhook_endpoints()
-            .active(endpoint.id)
+            .with_secrets(endpoint.id)
             .await
             .unwrap()
             .unwrap()

@@ -11,7 +11,8 @@ mod support;
 
 use std::time::Duration;
 
-use conclave_db::{EventGap, EventPage, Store};
+use conclave_db::{EventFilter, EventGap, EventList, EventPage, LogRetention, Store};
+use conclave_model::page::PageRequest;
 use conclave_model::{ErrorCode, ProjectId, Secret};
 use support::{Home, clock, create_project, create_room, new_room, refused};
 
@@ -27,6 +28,22 @@ async fn after(store: &Store, project: &ProjectId, position: i64, limit: u32) ->
     store
         .events()
         .after(project.clone(), position, limit)
+        .await
+        .unwrap()
+}
+
+/// Returns the same retention for deliveries and events.
+const fn kept_for(seconds: u64) -> LogRetention {
+    LogRetention {
+        deliveries: Duration::from_secs(seconds),
+        events: Duration::from_secs(seconds),
+    }
+}
+
+async fn list(store: &Store, project: &ProjectId, filter: EventFilter) -> EventList {
+    store
+        .events()
+        .list(project.clone(), filter, PageRequest::default())
         .await
         .unwrap()
 }
@@ -103,11 +120,7 @@ async fn a_page_says_that_events_before_it_were_deleted_or_that_the_records_are_
     clock.advance(Duration::from_secs(60));
     emit(&store, &project, "c").await;
     assert_eq!(
-        store
-            .server()
-            .delete_expired(Duration::from_secs(30))
-            .await
-            .unwrap(),
+        store.server().delete_expired(kept_for(30)).await.unwrap(),
         2
     );
 
@@ -120,11 +133,7 @@ async fn a_page_says_that_events_before_it_were_deleted_or_that_the_records_are_
     assert_eq!((rooms(&complete), complete.gap), (vec!["c"], None));
     clock.advance(Duration::from_secs(60));
     assert_eq!(
-        store
-            .server()
-            .delete_expired(Duration::from_secs(30))
-            .await
-            .unwrap(),
+        store.server().delete_expired(kept_for(30)).await.unwrap(),
         1
     );
     let last = complete.position;
@@ -147,4 +156,67 @@ async fn a_page_says_that_events_before_it_were_deleted_or_that_the_records_are_
     );
     let unknown = store.events().after(ProjectId::new(), 0, 10).await;
     assert_eq!(refused(unknown), (ErrorCode::NotFound, None));
+}
+
+#[actix::test]
+async fn the_history_starts_at_an_instant_between_any_two_events() {
+    let (home, clock) = (Home::new(), clock());
+    let store = support::open(&home, Some("encryption.key"), &clock, Box::new(|_| {}));
+    let (project, other) = (create_project(&store).await, create_project(&store).await);
+    let mut times = Vec::new();
+    for room in ["a", "b", "c", "d", "e", "f", "g"] {
+        clock.advance(Duration::from_secs(10));
+        times.push(clock.now());
+        // Ids of other projects lie in between.
+        emit(&store, &other, room).await;
+        emit(&store, &project, room).await;
+    }
+    let all = list(&store, &project, EventFilter::default()).await;
+    assert_eq!(all.page.items.len(), times.len());
+    for (at, time) in times.iter().enumerate() {
+        for (since, first) in [
+            (*time, at),
+            (time.before(Duration::from_secs(1)), at),
+            (time.after(Duration::from_secs(1)), at + 1),
+        ] {
+            let filter = EventFilter {
+                since: Some(since),
+                ..EventFilter::default()
+            };
+            let found = list(&store, &project, filter).await;
+            assert_eq!(found.page.items, all.page.items[first..]);
+            let position = store.events().position_at(project.clone(), since).await;
+            let followed = after(&store, &project, position.unwrap(), 10).await;
+            assert_eq!(followed.events, all.page.items[first..]);
+        }
+    }
+}
+
+#[actix::test]
+async fn the_history_is_complete_from_the_last_deleted_event_on() {
+    let (home, clock) = (Home::new(), clock());
+    let store = support::open(&home, Some("encryption.key"), &clock, Box::new(|_| {}));
+    let project = create_project(&store).await;
+    let url = "http://127.0.0.1:9/".to_owned();
+    emit(&store, &project, "a").await;
+    let endpoint = store
+        .webhook_endpoints()
+        .create(project.clone(), url, Secret::new("whsec_"), None)
+        .await
+        .unwrap();
+    // Its pending delivery keeps it.
+    emit(&store, &project, "b").await;
+    store
+        .webhook_endpoints()
+        .delete(project.clone(), endpoint.id)
+        .await
+        .unwrap();
+    emit(&store, &project, "c").await;
+    clock.advance(Duration::from_secs(60));
+    emit(&store, &project, "d").await;
+    let deleted = store.server().delete_expired(kept_for(30)).await.unwrap();
+    assert_eq!(deleted, 2);
+    let kept = list(&store, &project, EventFilter::default()).await;
+    let rooms: Vec<_> = kept.page.items.iter().map(|event| &*event.room).collect();
+    assert_eq!((rooms, kept.gap), (vec!["d"], None));
 }

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use conclave_db::{
-    CreatedApiKey, ImportError, ImportProgress, Imported, Location, PostgresServer, Store,
-    import_file,
+    CreatedApiKey, ImportError, ImportProgress, Imported, Location, PostgresServer, RoomFilter,
+    Store, import_file,
 };
 use conclave_model::event::Departure;
 use conclave_model::page::PageRequest;
@@ -38,6 +38,10 @@ const OTHER_ROWS: &str = "
         VALUES (x'0192f000000070008000000000000003', $p, $r, 'a', 'alice', 'PA_1', 'host', 1);
     INSERT INTO codes (id, project_id, room_id, room, role, hash, prefix, expires_at, created_at, updated_at)
         VALUES (x'0192f000000070008000000000000004', $p, $r, 'a', 'host', x'00ff', 'abcd', 1, 1, 1);
+    INSERT INTO bans (id, project_id, room_id, room, participant_identity, created_at, updated_at)
+        VALUES (x'0192f000000070008000000000000007', $p, $r, 'a', 'mallory', 1, 1);
+    INSERT INTO revocations (id, project_id, room_id, room, participant_identity, tokens_minted_until)
+        VALUES (x'0192f000000070008000000000000008', $p, $r, 'a', 'mallory', 1);
     INSERT INTO destinations (id, template_id, name, kind, config, sealed, key_id, created_at, updated_at)
         VALUES ('dst_1', 'tpl_0123456789ab', 'd', 'rtmp', '{}', x'', 'k', 1, 1);
     INSERT INTO egresses (id, project_id, room_id, room, egress_id, kind, recording_type, filepath, status, started_at, created_at)
@@ -46,8 +50,11 @@ const OTHER_ROWS: &str = "
     INSERT INTO ingresses (id, project_id, room_id, room, ingress_id, input_type, participant_identity, url, key_hash, status, created_at,
             updated_at)
         VALUES (x'0192f000000070008000000000000006', $p, $r, 'a', 'IN_1', 'whip', 'cam', 'u', x'01', 'inactive', 1, 1);
+    INSERT INTO erasures (project_id, identity, replacement, created_at) VALUES ($p, 'alice', 'erased-1', 1);
     INSERT INTO idempotency (project_id, operation, key, caller, fingerprint, status, body, created_at)
         VALUES ($p, 'o', 'k', '', x'02', 201, x'7b7d', 1);
+    INSERT INTO quality_samples (session_id, at, measures) SELECT id, 1, x'01' FROM sessions LIMIT 1;
+    INSERT INTO session_quality (session_id, project_id, day, summary) SELECT id, project_id, 1, '{}' FROM sessions LIMIT 1;
     INSERT INTO heartbeat (id, at) VALUES (1, 5) ON CONFLICT DO NOTHING;
     UPDATE webhook_deliveries SET last_error = 'a' || char(0) || 'b' WHERE seq = 1;
     DELETE FROM webhook_deliveries WHERE seq = 2;";
@@ -257,8 +264,16 @@ async fn all_rows_of_all_tables_are_imported_and_read_as_before() {
         );
     }
     assert_eq!(
-        before.rooms().list(project.clone(), page).await.unwrap(),
-        after.rooms().list(project.clone(), page).await.unwrap()
+        before
+            .rooms()
+            .list(project.clone(), RoomFilter::default(), page)
+            .await
+            .unwrap(),
+        after
+            .rooms()
+            .list(project.clone(), RoomFilter::default(), page)
+            .await
+            .unwrap()
     );
     let project_before = before.projects().get(project.clone()).await.unwrap();
     assert_eq!(

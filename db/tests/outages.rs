@@ -11,7 +11,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use conclave_db::{Store, StoreError};
+use conclave_db::{RoomFilter, Store, StoreError};
 use conclave_model::page::PageRequest;
 use conclave_model::{ErrorCode, ProjectId};
 use support::{Home, at_server, clock, create_project, create_room, new_room, open_at, refused};
@@ -159,7 +159,11 @@ async fn reads_and_writes_fail_while_all_sessions_are_ended_and_succeed_again() 
         while let Err(error) = fixture
             .store
             .rooms()
-            .list(fixture.project.clone(), PageRequest::default())
+            .list(
+                fixture.project.clone(),
+                RoomFilter::default(),
+                PageRequest::default(),
+            )
             .await
         {
             assert!(

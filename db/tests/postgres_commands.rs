@@ -203,7 +203,7 @@ async fn a_rotation_waits_for_every_server_seals_all_records_again_and_drops_the
     let store = open(&database, dir.path());
     let found = store
         .webhook_endpoints()
-        .active(endpoint.id)
+        .with_secrets(endpoint.id)
         .await
         .unwrap()
         .unwrap();

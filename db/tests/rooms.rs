@@ -10,6 +10,7 @@
 mod support;
 
 use conclave_db::{NewRoom, NewTemplate, Store};
+use conclave_model::bounded::MaxDuration;
 use conclave_model::page::PageRequest;
 use conclave_model::template::Region;
 use conclave_model::{ProjectId, TemplateId};
@@ -24,6 +25,8 @@ async fn create_template(store: &Store, project: &ProjectId, name: &str) -> Temp
         project_id: project.clone(),
         name: name.parse().unwrap(),
         region: Region::Auto,
+        auto_record: None,
+        max_duration: MaxDuration::known(0),
         roles: [].into(),
     };
     store.templates().create(new, None).await.unwrap().id

@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use conclave_db::{
-    CommittedEvent, CreatedApiKey, NewIngress, NewRoom, NewTemplate, SNAPSHOT_AGE, Store,
-    StoreError,
+    CommittedEvent, CreatedApiKey, LogRetention, NewIngress, NewRoom, NewTemplate, RoomFilter,
+    SNAPSHOT_AGE, Store, StoreError,
 };
+use conclave_model::bounded::MaxDuration;
 use conclave_model::event::Departure;
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
 use conclave_model::ingress::{IngressState, IngressStatus};
@@ -76,7 +77,7 @@ async fn a_name_is_used_once_and_a_refusal_leaves_its_neighbours_in_the_batch_al
     assert_eq!(code(b), ErrorCode::RoomExists);
     let page = store
         .rooms()
-        .list(project, PageRequest::default())
+        .list(project, RoomFilter::default(), PageRequest::default())
         .await
         .unwrap();
     assert_eq!(page.items.len(), 2);
@@ -417,7 +418,10 @@ async fn an_answer_is_kept_with_its_change_and_outlives_the_store() {
     assert_eq!(
         store
             .server()
-            .delete_expired(Duration::from_secs(1))
+            .delete_expired(LogRetention {
+                deliveries: Duration::from_secs(1),
+                events: Duration::from_secs(1),
+            })
             .await
             .unwrap(),
         1
@@ -442,7 +446,7 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
     assert_eq!(
         store
             .webhook_endpoints()
-            .active(endpoint.id)
+            .with_secrets(endpoint.id)
             .await
             .unwrap()
             .unwrap()
@@ -473,6 +477,7 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
     assert_eq!(names, ["room.started", "participant.joined"]);
     let failed = Attempt {
         project_id: project.clone(),
+        endpoint_id: endpoint.id,
         delivery_id: due[0].id,
         number: 5,
         due: due[0].due,
@@ -756,6 +761,8 @@ async fn a_remembered_room_and_its_role_are_forgotten_with_any_commit_also_of_an
         project_id: project.clone(),
         name: "t".parse().unwrap(),
         region: Region::Auto,
+        auto_record: None,
+        max_duration: MaxDuration::known(0),
         roles: [("host".parse().unwrap(), role(false))].into(),
     };
     let template = store.templates().create(template, None).await.unwrap().id;

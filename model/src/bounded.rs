@@ -81,6 +81,10 @@ bounded!(
     /// A role's priority: 1 is the most important.
     Priority, 1 ..= 2_147_483_647
 );
+bounded!(
+    /// Maximum duration of a room in seconds, from its first join: at most seven days, 0 is unlimited.
+    MaxDuration, 0 ..= 604_800
+);
 // -1 closes a role without deleting it (contract).
 bounded!(
     /// Maximum number of concurrent holders of a role in one room: -1 admits no participant, 0 is unlimited.

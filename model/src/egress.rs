@@ -87,6 +87,14 @@ impl EgressKind {
         }
     }
 
+    /// 409: a recording that has ended, or is ending, cannot be paused or resumed.
+    pub fn recording_ended() -> Problem {
+        Problem::new(
+            ErrorCode::RecordingEnded,
+            "the recording has ended; only a running one can be paused or resumed",
+        )
+    }
+
     /// 409: the media plane returned the id of an egress that has a record.
     pub fn already_exists(self) -> Problem {
         match self {
@@ -203,6 +211,8 @@ pub struct EgressPlan {
     pub output: EgressOutput,
     /// Destination named in the request, if any.
     pub destination: Option<UsedDestination>,
+    /// Whether the room starts it by itself, at most once ([`AutoRecord`](crate::template::AutoRecord)).
+    pub is_automatic: bool,
 }
 
 /// Egress output.
@@ -306,6 +316,10 @@ pub struct Egress {
     pub error: Option<String>,
     /// Record creation time.
     pub created_at: Timestamp,
+    /// Participant of a `participant` recording; absent for all others.
+    pub identity: Option<Identity>,
+    /// Whether it is paused; absent if it has never been paused.
+    pub paused: Option<bool>,
 }
 
 impl Egress {
@@ -327,7 +341,17 @@ impl Egress {
             ended_at: None,
             error: None,
             created_at: now,
+            identity: match &plan.source {
+                EgressSource::Participant(identity) => Some(identity.clone()),
+                EgressSource::RoomComposite { .. } | EgressSource::Track(_) => None,
+            },
+            paused: None,
         }
+    }
+
+    /// Returns whether media is written or sent, as far as the record shows.
+    pub const fn is_running(&self) -> bool {
+        matches!(self.status, EgressStatus::Starting | EgressStatus::Active)
     }
 
     /// Returns the room's name on the media plane.

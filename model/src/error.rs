@@ -80,6 +80,8 @@ codes! {
     DeliveryNotFound = 404 "delivery_not_found",
     /// No usable room code by that value.
     CodeNotFound = 404 "code_not_found",
+    /// The identity is not banned from the room.
+    BanNotFound = 404 "ban_not_found",
     // With `Allow` (RFC 9110, section 15.5.6).
     /// The path exists, the method does not.
     MethodNotAllowed = 405 "method_not_allowed",
@@ -93,6 +95,8 @@ codes! {
     IdempotencyKeyReuse = 409 "idempotency_key_reuse",
     /// That egress is already being recorded.
     RecordingExists = 409 "recording_exists",
+    /// Only a running recording can be paused or resumed.
+    RecordingEnded = 409 "recording_ended",
     /// That egress is already being broadcast.
     BroadcastExists = 409 "broadcast_exists",
     /// That ingress is already registered.
@@ -113,6 +117,8 @@ codes! {
     RoleCapacityReached = 409 "role_capacity_reached",
     /// A room code that is not locked to an identity does not give out this one.
     IdentityTaken = 409 "identity_taken",
+    /// The identity is banned from the room.
+    IdentityBanned = 409 "identity_banned",
     /// Participants, or another role, still refer to the role.
     RoleReferenced = 409 "role_referenced",
     /// Only a failed delivery can be retried.
@@ -140,6 +146,16 @@ codes! {
     MediaUnavailable = 503 "media_unavailable",
     /// A destination is written while the deployment has no encryption key.
     EncryptionUnavailable = 503 "encryption_unavailable",
+}
+
+impl ErrorCode {
+    /// Returns whether only clients that use operations or parameters beyond the contract can meet the code.
+    pub const fn is_extension(self) -> bool {
+        matches!(
+            self,
+            Self::BanNotFound | Self::IdentityBanned | Self::RecordingEnded
+        )
+    }
 }
 
 /// Error response content, before it is JSON.
@@ -287,6 +303,15 @@ impl Problem {
     pub fn identity_taken() -> Self {
         let message = "a participant with this identity is connected to the room, or was given a role there; choose another one";
         Self::new(ErrorCode::IdentityTaken, message).at("identity")
+    }
+
+    /// 409 `identity_banned`, at `identity`.
+    pub fn identity_banned() -> Self {
+        Self::new(
+            ErrorCode::IdentityBanned,
+            "the identity is banned from this room",
+        )
+        .at("identity")
     }
 
     /// 409 `room_ended`: the room has ended, and its name cannot be used again.

@@ -8,10 +8,13 @@ use subtle::ConstantTimeEq;
 
 use crate::project::Environment;
 use crate::secret::{BASE62, random_text};
+use crate::usage::Day;
 use crate::{ProjectId, Secret, Timestamp};
 
 // 256 bits, as many as the hash has: 43 × log2(62) = 256.03.
 const RANDOM_CHARACTERS: usize = 43;
+/// Number of random characters in a prefix.
+const PREFIX_CHARACTERS: usize = 4;
 
 /// Complete API key.
 #[derive(Clone)]
@@ -48,6 +51,13 @@ impl ApiKey {
             "vk_{env}_{}",
             random_text(RANDOM_CHARACTERS, BASE62)
         )))
+    }
+
+    /// Returns a new random key with the prefix of an earlier one, whose secret it replaces.
+    pub fn renew(prefix: &ApiKeyPrefix) -> Self {
+        // 232 of the 256 bits: the prefix already has four of the characters.
+        let random = random_text(RANDOM_CHARACTERS - PREFIX_CHARACTERS, BASE62);
+        Self(Secret::new(format!("{prefix}{random}")))
     }
 
     /// Returns the first twelve characters.
@@ -197,6 +207,10 @@ pub struct ApiKeyRecord {
     pub created_at: Timestamp,
     /// Revocation time; absent while the key is valid.
     pub revoked_at: Option<Timestamp>,
+    /// Time from which on the key is refused; absent for a key without expiry.
+    pub expires_at: Option<Timestamp>,
+    /// Day of the last request with the key; absent for an unused key.
+    pub last_used_on: Option<Day>,
 }
 
 #[cfg(test)]
@@ -215,6 +229,14 @@ mod tests {
         assert_eq!(parsed.prefix().as_str(), &key.reveal()[..12]);
         assert!(!format!("{key:?}").contains(&key.reveal()[12..]));
         assert!(key.hash() != ApiKey::generate(Environment::Live).hash());
+    }
+
+    #[test]
+    fn a_renewed_key_has_the_prefix_and_another_secret() {
+        let key = ApiKey::generate(Environment::Test);
+        let renewed = ApiKey::renew(&key.prefix());
+        assert!(renewed.prefix() == key.prefix() && renewed.hash() != key.hash());
+        assert!(renewed.reveal().parse::<ApiKey>().is_ok());
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! - Tenants: [`project`], [`plan`], [`usage`], [`key`] (API keys); [`error`] (every error code,
 //!   and the problem that carries it).
 //! - Calls: [`template`] and [`role`], [`room`], [`participant`] (with tracks and sessions),
-//!   [`role_change`], [`code`] (room codes).
+//!   [`quality`] (of a session's media),
+//!   [`role_change`], [`code`] (room codes), [`ban`].
 //! - Media in and out: [`egress`] (recordings and broadcasts) with [`destination`], [`filepath`]
 //!   and [`rtmp`]; [`ingress`].
 //! - [`event`] (what webhooks report) and [`webhook`] (endpoints and deliveries).
@@ -26,6 +27,7 @@
 extern crate self as conclave_model;
 
 pub mod address;
+pub mod ban;
 pub mod bounded;
 pub mod clock;
 pub mod code;
@@ -49,6 +51,7 @@ pub mod participant;
 pub mod permits;
 pub mod plan;
 pub mod project;
+pub mod quality;
 pub mod rates;
 pub mod role;
 pub mod role_change;

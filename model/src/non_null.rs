@@ -9,6 +9,18 @@ use serde::Serialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
+/// For `deserialize_with`: an object that may be omitted, or null, which removes the stored one.
+///
+/// # Errors
+/// The object's error, or an error for anything that is neither an object nor null.
+pub fn removable_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    // serde calls this only for a present field.
+    let sent = Option::<Object<T>>::deserialize(deserializer)?;
+    Ok(Some(sent.map(|Object(value)| value)))
+}
+
 /// For `deserialize_with`: a value that may be omitted but, if sent, must not be null.
 ///
 /// # Errors

@@ -11,8 +11,8 @@ use utoipa::ToSchema;
 
 use crate::schema::word_enum;
 use crate::{
-    Identity, ParticipantSid, ProjectId, RoleChangeId, RoleName, RoomName, SessionId, Timestamp,
-    TrackSid,
+    Identity, ParticipantSid, ProjectId, RevocationId, RoleChangeId, RoleName, RoomName, SessionId,
+    Timestamp, TrackSid,
 };
 
 /// Attribute with the participant's role.
@@ -23,6 +23,9 @@ pub const MAX_KBPS_ATTRIBUTE: &str = "svc.publish.max_kbps";
 pub const ROLE_CHANGE_ATTRIBUTE: &str = "svc.role_change";
 /// Attribute with a random text that identifies a room code's exchange, in tokens from a code that is not locked to an identity.
 pub const EXCHANGE_ATTRIBUTE: &str = "svc.exchange";
+
+/// Attribute with the id of the identity's last token revocation in the room, in tokens issued after it.
+pub const REVOCATION_ATTRIBUTE: &str = "svc.revocation";
 
 /// Returns whether only the server sets attributes with this name.
 #[must_use]
@@ -37,7 +40,12 @@ fn serialize_attributes<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     // They mean nothing to API clients.
-    let is_shown = |name: &str| ![ROLE_CHANGE_ATTRIBUTE, EXCHANGE_ATTRIBUTE].contains(&name);
+    let hidden = [
+        ROLE_CHANGE_ATTRIBUTE,
+        EXCHANGE_ATTRIBUTE,
+        REVOCATION_ATTRIBUTE,
+    ];
+    let is_shown = |name: &str| !hidden.contains(&name);
     serializer.collect_map(attributes.iter().filter(|(name, _)| is_shown(name)))
 }
 
@@ -77,6 +85,13 @@ impl Participant {
     pub fn known_role_change(&self) -> Option<RoleChangeId> {
         self.attributes
             .get(ROLE_CHANGE_ATTRIBUTE)
+            .and_then(|id| id.parse().ok())
+    }
+
+    /// Returns the last revocation of its identity's tokens before its token was issued, if there was one.
+    pub fn known_revocation(&self) -> Option<RevocationId> {
+        self.attributes
+            .get(REVOCATION_ATTRIBUTE)
             .and_then(|id| id.parse().ok())
     }
 

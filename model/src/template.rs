@@ -2,9 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::egress::{CompositeMedia, EgressSource, Layout};
+use crate::non_null::non_null;
 use crate::role::Role;
 use crate::schema::word_enum;
-use crate::{ProjectId, RoleName, TemplateId, TemplateName, Timestamp};
+use crate::{
+    DestinationName, Identity, Problem, ProjectId, RoleName, TemplateId, TemplateName, Timestamp,
+};
 
 /// Template with its roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +26,10 @@ pub struct Template {
     pub is_default: bool,
     /// Preferred media region.
     pub region: Region,
+    /// Recording that starts by itself in rooms created from now on.
+    pub auto_record: Option<AutoRecord>,
+    /// Maximum duration of rooms that are created with the template and state none, in seconds; `None` is unlimited.
+    pub max_duration_seconds: Option<u32>,
     /// Roles by name.
     pub roles: BTreeMap<RoleName, Role>,
     /// Creation time.
@@ -50,6 +61,70 @@ impl Default for Region {
     fn default() -> Self {
         // The contract's default.
         Self::Auto
+    }
+}
+
+word_enum! {
+    /// The type of a recording that starts by itself.
+    AutoRecordType {
+        /// One composite of the room, from its first join to its end.
+        RoomComposite = "room_composite",
+        /// A recording per participant, from its first join on.
+        Participant = "participant",
+    }
+}
+
+/// A recording that starts by itself when participants join a room of the template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AutoRecord {
+    /// The type of the recording.
+    #[serde(rename = "type")]
+    #[schema(schema_with = AutoRecordType::schema)]
+    pub recording_type: AutoRecordType,
+    /// Arrangement of the participants; default speaker. Only for `room_composite`.
+    #[serde(
+        default,
+        deserialize_with = "non_null",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(schema_with = Layout::schema)]
+    pub layout: Option<Layout>,
+    /// A recording destination of the template. Without one, the file is written to the project's local directory.
+    #[serde(
+        default,
+        deserialize_with = "non_null",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(schema_with = DestinationName::schema)]
+    pub destination: Option<DestinationName>,
+}
+
+impl AutoRecord {
+    /// Refuses a field of the other type, which would have no effect.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` at `layout`.
+    pub fn check(&self) -> Result<(), Problem> {
+        match (self.recording_type, self.layout) {
+            (AutoRecordType::Participant, Some(_)) => Err(Problem::invalid(
+                "layout",
+                "is allowed only for type room_composite",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the media that the recording contains: the room's, or the participant's.
+    pub fn source(&self, identity: Identity) -> EgressSource {
+        match self.recording_type {
+            AutoRecordType::RoomComposite => EgressSource::RoomComposite {
+                // The default of a recording that is started by a request.
+                layout: self.layout.unwrap_or(Layout::Speaker),
+                media: CompositeMedia::Both,
+            },
+            AutoRecordType::Participant => EgressSource::Participant(identity),
+        }
     }
 }
 

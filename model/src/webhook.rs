@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::event::EventType;
 use crate::schema::word_enum;
 use crate::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
 
@@ -14,12 +15,86 @@ pub struct WebhookEndpoint {
     pub project_id: ProjectId,
     /// URL to which events are posted.
     pub url: String,
+    /// Event types that are queued for the endpoint; all if empty.
+    pub events: Vec<EventType>,
+    /// Free text of the project; empty by default.
+    pub description: String,
     /// Signing key for deliveries: `whsec_` and base64 of 32 random bytes.
     pub secret: Secret,
+    /// Secret before the last rotation, while deliveries are also signed with it.
+    pub previous_secret: Option<PreviousSecret>,
     /// Whether events are delivered to the endpoint.
     pub active: bool,
+    /// Time of the first failed attempt since the last success; absent if the last attempt succeeded.
+    pub failing_since: Option<Timestamp>,
+    /// When and why the server disabled the endpoint; absent if it did not.
+    pub disabled: Option<DisabledEndpoint>,
     /// Creation time.
     pub created_at: Timestamp,
+}
+
+/// Secret that a rotation has replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreviousSecret {
+    /// The secret.
+    pub secret: Secret,
+    /// Time until which deliveries are signed with it.
+    pub until: Timestamp,
+}
+
+/// Reason for which the server disabled an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DisabledEndpoint {
+    /// Time at which it was disabled.
+    pub at: Timestamp,
+    /// Since when attempts have failed, and the last error.
+    pub reason: String,
+}
+
+/// Change of an endpoint; `None` leaves a field unchanged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WebhookEndpointChange {
+    /// New URL.
+    pub url: Option<String>,
+    /// New event types; all if empty.
+    pub events: Option<Vec<EventType>>,
+    /// Whether events are delivered to the endpoint.
+    pub active: Option<bool>,
+    /// New description.
+    pub description: Option<String>,
+}
+
+impl WebhookEndpoint {
+    /// Creates an active endpoint for all events.
+    #[must_use]
+    pub const fn new(
+        id: EndpointId,
+        project_id: ProjectId,
+        url: String,
+        secret: Secret,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            project_id,
+            url,
+            events: Vec::new(),
+            description: String::new(),
+            secret,
+            previous_secret: None,
+            active: true,
+            failing_since: None,
+            disabled: None,
+            created_at,
+        }
+    }
+
+    /// Returns the secret before the last rotation, if deliveries at `now` are signed with it.
+    #[must_use]
+    pub fn previous_secret_at(&self, now: Timestamp) -> Option<&Secret> {
+        let previous = self.previous_secret.as_ref()?;
+        (now < previous.until).then_some(&previous.secret)
+    }
 }
 
 /// An event's delivery to one endpoint.
@@ -82,6 +157,9 @@ pub struct Attempt {
     /// Project that the delivery belongs to.
     #[serde(skip)]
     pub project_id: ProjectId,
+    /// Endpoint of the delivery.
+    #[serde(skip)]
+    pub endpoint_id: EndpointId,
     /// Attempted delivery.
     #[serde(skip)]
     pub delivery_id: DeliveryId,

@@ -77,6 +77,14 @@ impl AdminClient {
         }
     }
 
+    /// Limits each request to `timeout`, for a request that takes longer than others.
+    pub(super) fn with_timeout(self, timeout: Duration) -> Self {
+        Self {
+            client: JsonClient::new(timeout),
+            ..self
+        }
+    }
+
     /// Returns the named project, or else the development server's project.
     pub(super) fn project(&self) -> Result<ProjectId, CallError> {
         let default_project = || match &self.location {

@@ -43,7 +43,7 @@ pub(super) struct EventsPage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Gap {
-    /// The events are older than `webhooks.retention`.
+    /// The events are older than `events.retention`.
     Deleted,
     /// The server's records are older than the position.
     Restored,
@@ -52,6 +52,17 @@ pub(super) enum Gap {
 #[derive(Deserialize)]
 struct SecretJson {
     secret: Box<str>,
+}
+
+/// Where a [`Follower`] starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StartPoint {
+    /// With the next event.
+    Now,
+    /// After this position.
+    After(i64),
+    /// With the first event that was recorded at this time or later.
+    Since(Timestamp),
 }
 
 /// Reads a project's events.
@@ -65,17 +76,19 @@ pub(super) struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    /// Follows the events after `position`, or from now on.
+    /// Follows the events from a point on.
     pub(super) fn new(
         server: &'a AdminClient,
         project: &ProjectId,
-        position: Option<u32>,
+        start: StartPoint,
     ) -> Result<Self, CallError> {
         let path = format!("/debug/projects/{project}/events");
-        // Without a position, only events from now on: the log may have weeks of them.
-        let position = match position {
-            Some(position) => position.into(),
-            None => newest(server, &path)?,
+        let position = match start {
+            StartPoint::Now => newest(server, &path)?,
+            StartPoint::After(position) => position,
+            StartPoint::Since(time) => {
+                read::<EventsPage>(server, &format!("{path}?since={time}"))?.position
+            }
         };
         Ok(Self {
             server,
@@ -155,15 +168,14 @@ impl Forwarder {
         timeout: Duration,
     ) -> Result<Self, CliError> {
         checked_url(argument, url)?;
-        let endpoint = WebhookEndpoint {
+        let endpoint = WebhookEndpoint::new(
             // Not a record: nothing on the server knows this endpoint.
-            id: EndpointId::new(),
-            project_id: project.clone(),
-            url: url.to_owned(),
+            EndpointId::new(),
+            project.clone(),
+            url.to_owned(),
             secret,
-            active: true,
-            created_at: now(),
-        };
+            now(),
+        );
         // The URL comes from the command's user, so no address is refused.
         let any = vec![IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
         Ok(Self {
@@ -232,7 +244,7 @@ mod tests {
         });
         let server = AdminClient::at(address, &Config::defaults(Mode::Dev), TIMEOUT);
         let project = "prj_0123456789ab".parse().unwrap();
-        let mut follower = Follower::new(&server, &project, Some(5)).unwrap();
+        let mut follower = Follower::new(&server, &project, StartPoint::After(5)).unwrap();
         assert!(matches!(follower.read(), Err(CallError::Unavailable(_))));
         assert_eq!(
             (follower.read().unwrap().position, follower.position()),

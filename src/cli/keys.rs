@@ -1,6 +1,7 @@
 //! `conclave key …`: API keys. A new key is printed once, on stdout; the database contains only its hash.
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Subcommand;
 use conclave_model::ProjectId;
@@ -24,6 +25,9 @@ pub enum KeyCommand {
         /// Note of up to 200 characters.
         #[arg(long, default_value = "", hide_default_value = true, value_parser = parse_text::<0, 200>)]
         label: String,
+        /// Time after which the key is refused, such as 90d [default: never].
+        #[arg(long, value_name = "TIME", value_parser = parse_life)]
+        expires: Option<Duration>,
         /// Output format.
         #[command(flatten)]
         format: OutputFormat,
@@ -55,6 +59,11 @@ struct KeyView<'a> {
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    /// Day, in UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used_on: Option<String>,
     /// Whole key, at creation only.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
@@ -68,6 +77,8 @@ impl<'a> KeyView<'a> {
             label: &record.label,
             created_at: record.created_at.to_string(),
             revoked_at: record.revoked_at.map(|at| at.to_string()),
+            expires_at: record.expires_at.map(|at| at.to_string()),
+            last_used_on: record.last_used_on.map(|day| day.to_string()),
             key: key.map(ApiKey::reveal),
         }
     }
@@ -87,11 +98,13 @@ pub(super) fn run(command: KeyCommand, config: &Config, data: &Path) -> Result<(
         KeyCommand::Create {
             project,
             label,
+            expires,
             format,
         } => {
             let id = parse_project_id(&project)?;
             let created = with_store(config, data, async |store| {
-                store.api_keys().create(id, label).await
+                let expires_at = expires.map(|life| store.clock().now().after(life));
+                store.api_keys().create_until(id, label, expires_at).await
             })?;
             show(&created.record, Some(&created.key), format)
         }
@@ -142,22 +155,35 @@ fn list(
     }
     let rows: Vec<_> = keys.iter().map(row).collect();
     print(&output::table(
-        &["prefix", "label", "created_at", "revoked_at"],
+        &[
+            "prefix",
+            "label",
+            "created_at",
+            "revoked_at",
+            "expires_at",
+            "last_used_on",
+        ],
         &rows,
     ))
 }
 
 fn row(record: &ApiKeyRecord) -> Vec<String> {
-    let revoked = record
-        .revoked_at
-        // Never empty, so that scripts find the same columns in each line.
-        .map_or_else(|| "-".into(), |at| at.to_string());
+    // Never empty, so that scripts find the same columns in each line.
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     vec![
         record.prefix.to_string(),
         record.label.clone(),
         record.created_at.to_string(),
-        revoked,
+        or_dash(record.revoked_at.map(|at| at.to_string())),
+        or_dash(record.expires_at.map(|at| at.to_string())),
+        or_dash(record.last_used_on.map(|day| day.to_string())),
     ]
+}
+
+fn parse_life(text: &str) -> Result<Duration, String> {
+    let life = humantime::parse_duration(text).ok();
+    life.filter(|life| !life.is_zero())
+        .ok_or_else(|| "must be a time such as 12h or 90d".to_owned())
 }
 
 fn show(record: &ApiKeyRecord, key: Option<&ApiKey>, format: OutputFormat) -> Result<(), CliError> {
@@ -171,6 +197,9 @@ fn show(record: &ApiKeyRecord, key: Option<&ApiKey>, format: OutputFormat) -> Re
         ("created_at", record.created_at.to_string()),
     ];
     fields.extend(record.revoked_at.map(|at| ("revoked_at", at.to_string())));
+    fields.extend(record.expires_at.map(|at| ("expires_at", at.to_string())));
+    let last_used = record.last_used_on;
+    fields.extend(last_used.map(|day| ("last_used_on", day.to_string())));
     fields.extend(key.map(|key| ("key", key.reveal().to_owned())));
     print(&output::fields(&fields))
 }

@@ -5,6 +5,7 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,13 +14,13 @@ use clap::{Args, ValueEnum};
 use conclave_model::event::EventType;
 use conclave_model::visible::Visible;
 use conclave_model::webhook::AttemptOutcome;
-use conclave_model::{ProjectId, RoomName};
+use conclave_model::{ProjectId, RoomName, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::admin_client::{AdminClient, CallError, ServerArgs};
 use super::follower::{
-    FollowedEvent, Follower, Forwarder, Gap, delivery_id, shown, signing_secret,
+    FollowedEvent, Follower, Forwarder, Gap, StartPoint, delivery_id, shown, signing_secret,
 };
 use super::output::{print, print_json};
 use crate::config::Config;
@@ -47,9 +48,47 @@ pub struct ListenArgs {
     /// Start after the event with this number, instead of with the next event.
     #[arg(long, value_name = "NUMBER")]
     after: Option<u32>,
+    /// Start with the event with this number, or with the first event since a time such as 2026-01-31T12:00:00Z.
+    #[arg(long, value_name = "TIME|EVENT", conflicts_with = "after")]
+    from: Option<FirstEvent>,
     /// Event output format.
     #[arg(long, value_enum, default_value = "lines")]
     print: EventFormat,
+}
+
+/// First event to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FirstEvent {
+    /// Event with this number, or the next one if it does not exist.
+    Number(u32),
+    /// First event that was recorded at this time or later.
+    Since(Timestamp),
+}
+
+impl FromStr for FirstEvent {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = text.parse().map(Self::Number);
+        number
+            .or_else(|_| text.parse().map(Self::Since))
+            .map_err(|_| "must be an event's number, or a time such as 2026-01-31T12:00:00Z")
+    }
+}
+
+impl ListenArgs {
+    fn start(&self) -> StartPoint {
+        match (self.from, self.after) {
+            (Some(FirstEvent::Since(time)), _) => StartPoint::Since(time),
+            // A position is the number of the event before.
+            (Some(FirstEvent::Number(number)), _) => {
+                StartPoint::After(i64::from(number.saturating_sub(1)))
+            }
+            (None, Some(number)) => StartPoint::After(number.into()),
+            // The history may have weeks of events.
+            (None, None) => StartPoint::Now,
+        }
+    }
 }
 
 /// Event output format.
@@ -87,7 +126,7 @@ pub(super) fn run(args: &ListenArgs, config: &Config, data: &Path) -> Result<(),
     let project = patiently(|| server.project())?;
     let secret = patiently(|| signing_secret(&server, &project))?;
     // The position is read now, so events during the messages below are not missed.
-    let mut follower = patiently(|| Follower::new(&server, &project, args.after))?;
+    let mut follower = patiently(|| Follower::new(&server, &project, args.start()))?;
     let forwarder = args.forward.as_deref().map(|url| {
         Forwarder::new(
             "--forward",
@@ -118,7 +157,7 @@ pub(super) fn run(args: &ListenArgs, config: &Config, data: &Path) -> Result<(),
         // Before the page's events, which follow the gap.
         match page.gap {
             Some(Gap::Deleted) => {
-                print_note("events older than webhooks.retention were missed");
+                print_note("events older than events.retention were missed");
             }
             Some(Gap::Restored) => {
                 print_note(
@@ -237,6 +276,17 @@ fn line(event: &FollowedEvent, outcome: Option<&AttemptOutcome>, took: Duration)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_event_is_a_number_or_a_time() {
+        let time = "2026-01-31T12:00:00Z";
+        assert_eq!("42".parse(), Ok(FirstEvent::Number(42)));
+        assert_eq!(time.parse(), Ok(FirstEvent::Since(time.parse().unwrap())));
+        for text in ["", "-1", "yesterday", "2026-01-31", "4294967296"] {
+            let refused = text.parse::<FirstEvent>().unwrap_err();
+            assert!(refused.contains("2026-01-31T12:00:00Z"), "{text}");
+        }
+    }
 
     /// Proves S-10.
     #[test]

@@ -8,6 +8,8 @@
 //!
 //! - [`addresses`]: the options of `dev` and `serve`; [`server`] runs them.
 //! - [`projects`], [`keys`], [`recordings`]: records, in the database.
+//! - [`erase`]: a person's records, by the running server if there is one.
+//! - [`export`]: a project's records as JSON lines.
 //! - [`listen`], [`trigger`]: events of a running server, by [`admin_client`] and [`follower`].
 //! - [`settings`], [`check`]: `config` and `check`.
 //! - [`server_keys`], [`step_down`]: a new encryption or media key, and the change of the active server.
@@ -19,6 +21,8 @@ mod addresses;
 mod admin_client;
 mod check;
 mod database;
+mod erase;
+mod export;
 mod follower;
 mod keys;
 mod listen;
@@ -52,6 +56,8 @@ use output::print;
 
 pub use addresses::Addresses;
 pub use admin_client::ServerArgs;
+pub use erase::EraseArgs;
+pub use export::ExportArgs;
 pub use keys::KeyCommand;
 pub use listen::{EventFormat, ListenArgs};
 pub use output::OutputFormat;
@@ -91,6 +97,10 @@ pub enum Command {
     /// Manage access to recording files.
     #[command(subcommand)]
     Recording(RecordingCommand),
+    /// Erase a person from a project's records, and delete the recordings of that participant alone.
+    Erase(EraseArgs),
+    /// Write all of a project's records as JSON lines, without secrets.
+    Export(ExportArgs),
     /// Print a project's events as they happen, and optionally forward them to a receiver on this machine.
     Listen(ListenArgs),
     /// Cause an event in a room with simulated participants, or send an example event.
@@ -209,6 +219,8 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         Command::Project(command) => projects::run(command, &config()?, &data, is_named),
         Command::Key(command) => keys::run(command, &config()?, &data),
         Command::Recording(command) => recordings::run(command, &config()?, &data),
+        Command::Erase(args) => erase::run(args, &config()?, &data),
+        Command::Export(args) => export::run(&args, &config()?, &data),
         Command::Listen(args) => listen::run(&args, &config()?, &data),
         Command::Trigger(args) => trigger::run(&args, &config()?, &data),
         Command::Settings(command) => settings::run(command, &sources()),

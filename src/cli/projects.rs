@@ -1,9 +1,10 @@
 //! `conclave project …`: projects.
 
+use std::io::{self, ErrorKind, IsTerminal};
 use std::path::Path;
 
 use clap::{Subcommand, ValueEnum};
-use conclave_db::{Store, StoreError};
+use conclave_db::{ProjectContents, Store, StoreError};
 use conclave_model::ProjectId;
 use conclave_model::project::{Environment, Project, ProjectStatus};
 use serde::Serialize;
@@ -13,6 +14,7 @@ use super::output::{OutputFormat, parse_text, print, print_json};
 use super::store::{missing, with_created_store, with_store};
 use crate::config::{Config, DEFAULT_PLAN, Plans};
 use crate::error::CliError;
+use crate::starter_template;
 
 /// Maximum amount of one credit, in Ugandan shillings. Catches typing errors and keeps balances far from overflow.
 const MAX_CREDIT_UGX: i64 = 1_000_000_000_000;
@@ -20,7 +22,7 @@ const MAX_CREDIT_UGX: i64 = 1_000_000_000_000;
 /// Commands for projects.
 #[derive(Debug, Subcommand)]
 pub enum ProjectCommand {
-    /// Create a project.
+    /// Create a project, with a default template that has the roles host and guest.
     Create {
         /// Display name, 1 to 200 characters.
         #[arg(long, value_parser = parse_text::<1, 200>)]
@@ -31,6 +33,9 @@ pub enum ProjectCommand {
         /// Plan id.
         #[arg(long, default_value = DEFAULT_PLAN)]
         plan: String,
+        /// Create no template.
+        #[arg(long)]
+        empty: bool,
         /// Output format.
         #[command(flatten)]
         format: OutputFormat,
@@ -58,6 +63,15 @@ pub enum ProjectCommand {
         /// Project to change.
         #[command(flatten)]
         project: ProjectArgs,
+    },
+    /// Delete a project with all of its records and its recordings on this machine. It must have no open rooms.
+    Delete {
+        /// Project to delete.
+        #[command(flatten)]
+        project: ProjectArgs,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
     },
     /// Move a project to another plan.
     SetPlan {
@@ -158,13 +172,19 @@ pub(super) fn run(
             name,
             env,
             plan,
+            empty,
             format,
         } => {
             // Before anything is created: the database does not know the plans.
             ensure_plan_exists(config, "--plan", &plan)?;
             require_intended(data, is_named)?;
-            let create =
-                async |store: &Store| store.projects().create(name, env.into(), plan).await;
+            let create = async |store: &Store| {
+                let project = store.projects().create(name, env.into(), plan).await?;
+                if empty {
+                    return Ok(project);
+                }
+                starter_template::ensure(store, project).await
+            };
             // Only this command may create the database: a project is an operator's first step.
             show(&with_created_store(config, data, create)?, format)
         }
@@ -183,6 +203,7 @@ pub(super) fn run(
         ProjectCommand::Resume { project } => {
             set_status(config, data, &project, ProjectStatus::Active)
         }
+        ProjectCommand::Delete { project, yes } => delete(config, data, &project, yes),
         ProjectCommand::SetPlan { project, plan } => {
             ensure_plan_exists(config, "PLAN", &plan)?;
             let id = parse_project_id(&project.id)?;
@@ -268,6 +289,83 @@ where
     F: AsyncFnOnce(&Store) -> Result<Project, StoreError>,
 {
     show(&with_store(config, data, operation)?, format)
+}
+
+/// Names what a project has, asks, and deletes it.
+fn delete(
+    config: &Config,
+    data: &Path,
+    project: &ProjectArgs,
+    is_confirmed: bool,
+) -> Result<(), CliError> {
+    let id = parse_project_id(&project.id)?;
+    let recordings = config.recordings.path(data).join(id.as_str());
+    let contents = with_store(config, data, async |store| {
+        store.removals().contents(id.clone()).await
+    })?;
+    if !is_confirmed {
+        // On stderr, so that stdout has the result alone.
+        eprint!("{}", description(&contents, &recordings));
+        confirm(&id)?;
+    }
+    with_store(config, data, async |store| {
+        store.removals().begin(id.clone()).await?;
+        // After the beginning: nothing writes to the directory any longer. Before the records, which a repeated command needs.
+        match std::fs::remove_dir_all(&recordings) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                let problem = format!("{}: {error}", recordings.display());
+                return Err(CliError::failed(problem));
+            }
+            _ => {}
+        }
+        while let Some((table, rows)) = store.removals().delete_some(id.clone()).await? {
+            log::debug!("deleted {rows} rows of {table}");
+        }
+        Ok(())
+    })?;
+    if project.format.json {
+        return print_json(&serde_json::json!({"project_id": id, "deleted": true}));
+    }
+    print(&format!("deleted {id}\n"))
+}
+
+/// Describes what a deletion removes.
+fn description(contents: &ProjectContents, recordings: &Path) -> String {
+    let ProjectContents { project, counts } = contents;
+    let mut fields = vec![
+        ("project_id", project.id.to_string()),
+        ("name", project.name.clone()),
+        ("env", project.env.to_string()),
+    ];
+    fields.extend(
+        counts
+            .iter()
+            .map(|(name, count)| (*name, count.to_string())),
+    );
+    if recordings.exists() {
+        fields.push(("directory", recordings.display().to_string()));
+    }
+    output::fields(&fields)
+}
+
+/// Asks at the terminal for the project's id.
+fn confirm(id: &ProjectId) -> Result<(), CliError> {
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        return Err(CliError::failed(
+            "--yes is required unless the command runs at a terminal, where it asks",
+        ));
+    }
+    eprint!("All of it is deleted for ever. Enter the project's id to continue: ");
+    let mut answer = String::new();
+    stdin
+        .read_line(&mut answer)
+        .map_err(|error| CliError::failed(format!("stdin: {error}")))?;
+    if answer.trim() == id.as_str() {
+        Ok(())
+    } else {
+        Err(CliError::failed("nothing was deleted"))
+    }
 }
 
 fn list(config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliError> {

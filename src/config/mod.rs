@@ -17,6 +17,7 @@ mod kubernetes;
 mod load;
 mod media_credentials;
 mod plans;
+mod quality;
 pub mod reference;
 #[cfg(test)]
 mod tests;
@@ -28,8 +29,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use ipnet::{IpNet, Ipv4Net};
 
 pub use conclave_model::settings::{
-    EgressConfig, KeyFile, MediaConfig, MediaKind, PortRange, RecordingsConfig, RtcConfig,
-    TURN_PORT, TurnConfig, TurnMode, WebhooksConfig,
+    EgressConfig, EventsConfig, KeyFile, MediaConfig, MediaKind, PortRange, RecordingsConfig,
+    RtcConfig, TURN_PORT, TurnConfig, TurnMode, WebhooksConfig,
 };
 
 pub use cluster::ClusterConfig;
@@ -40,6 +41,7 @@ pub use http::{AdminConfig, EmbedOrigin, HostName, HttpConfig, LimitsConfig, Ori
 pub use load::{DEFAULT_FILE, LoadedConfig, Sources};
 pub use media_credentials::{MediaCredentials, MediaCredentialsError};
 pub use plans::{BillingConfig, DEFAULT_PLAN, Plans, PlansConfig};
+pub use quality::QualityConfig;
 pub use tls::{AcmeConfig, TlsConfig};
 
 conclave_model::settings! {
@@ -50,6 +52,7 @@ conclave_model::settings! {
         section admin: AdminConfig;
         section limits: LimitsConfig;
         section webhooks: WebhooksConfig;
+        section events: EventsConfig;
         section media: MediaConfig;
         section database: DatabaseConfig;
         section backup: BackupConfig;
@@ -57,6 +60,7 @@ conclave_model::settings! {
         section encryption: EncryptionConfig;
         section recordings: RecordingsConfig;
         section egress: EgressConfig;
+        section quality: QualityConfig;
         section plans: PlansConfig;
         section billing: BillingConfig;
     }

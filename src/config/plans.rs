@@ -69,6 +69,11 @@ impl Plans {
         self.0.get(id)
     }
 
+    /// Returns copies of the plans, each with its id.
+    pub fn iter(&self) -> impl Iterator<Item = (String, Plan)> {
+        self.0.iter().map(|(id, plan)| (id.clone(), plan.clone()))
+    }
+
     /// Returns the ids in alphabetical order.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)

@@ -705,6 +705,7 @@ const RANGES: &[(&str, &[&str], &[&str], &str)] = &[
     ("webhooks.timeout", DURATIONS, NO_DURATIONS, A_DURATION),
     ("webhooks.retry_delays", &["1ms", "3650d,1s"], &[""], "must contain at least one delay, such as [\"1m\"]"),
     ("webhooks.retention", DURATIONS, NO_DURATIONS, A_DURATION),
+    ("events.retention", DURATIONS, NO_DURATIONS, A_DURATION),
     ("media.url", &["", "ws://a", "wss://a", "http://a", "https://a:1/b"], &["a", "ftp://a", "ws:"], "must be a URL that starts with ws:// or wss:// or http:// or https://"),
     ("media.public_url", &["", "ws://a", "wss://a/b"], &["a", "http://a", "wss:"], "must be a URL that starts with ws:// or wss://"),
     ("media.timeout", DURATIONS, NO_DURATIONS, A_DURATION),

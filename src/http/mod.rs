@@ -16,7 +16,7 @@
 //! - [`frame`], [`api`]: the checks of a request, and the operations.
 //! - [`media`], [`files`], [`call`]: paths besides the operations: signalling and encoders, recording files, the call page.
 //! - [`admin`], [`console`]: the admin listener, and its pages for operators.
-//! - [`resource`], [`derived_keys`], [`lease`], [`measured`], [`metrics`]: shared parts.
+//! - [`resource`], [`derived_keys`], [`erasure`], [`lease`], [`measured`], [`metrics`]: shared parts.
 
 pub mod admin;
 pub mod api;
@@ -24,6 +24,7 @@ pub mod app;
 pub mod call;
 pub mod console;
 pub mod derived_keys;
+pub mod erasure;
 pub mod files;
 pub mod frame;
 pub mod lease;

@@ -22,6 +22,7 @@ use super::console::history::History;
 use super::derived_keys::DerivedKeys;
 use super::frame::admission::{Admission, Downloads};
 use super::frame::key_locks::KeyLocks;
+use super::frame::key_uses::KeyUses;
 use super::frame::limits::{FixedLimits, Limits};
 use super::frame::origins::Origins;
 use super::frame::payload::BodyReader;
@@ -99,6 +100,8 @@ pub struct RequestChecks {
     pub origins: Origins,
     /// Idempotency keys of running requests.
     pub key_locks: KeyLocks,
+    /// API keys whose use is recorded for today.
+    pub key_uses: KeyUses,
     /// Running recording downloads.
     pub downloads: Downloads,
     /// Reader for request bodies on both listeners.

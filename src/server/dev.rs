@@ -3,20 +3,18 @@
 //! The key is in the data directory's `dev.key`. The database has only its hash, so a key whose file is lost cannot be shown again: it is
 //! revoked and replaced.
 
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use conclave_db::{ApiKeys, NewTemplate, Store, StoreError, private_file};
+use conclave_db::{ApiKeys, Store, StoreError, private_file};
 use conclave_model::key::ApiKey;
 use conclave_model::project::{Environment, Project};
-use conclave_model::role::{Role, RoleInput, RolePermissions};
-use conclave_model::template::Region;
-use conclave_model::{ProjectId, RoleName};
+use conclave_model::{ProjectId, Timestamp};
 
 use crate::config::{DEFAULT_PLAN, Mode};
 use crate::data_dir::DEV_KEY_FILE;
 use crate::error::CliError;
+use crate::starter_template;
 
 /// Project name and key label.
 const DEV: &str = "dev";
@@ -43,7 +41,8 @@ pub(super) async fn prepare(
     }
     let project = find_or_create_project(store).await?;
     let path = data.join(DEV_KEY_FILE);
-    let api_key = match valid_key(&path, &project.id, store.api_keys()).await? {
+    let now = store.clock().now();
+    let api_key = match valid_key(&path, &project.id, store.api_keys(), now).await? {
         Some(key) => key,
         None => replace_key(&path, &project.id, store.api_keys()).await?,
     };
@@ -59,6 +58,7 @@ async fn valid_key(
     path: &Path,
     project: &ProjectId,
     api_keys: &ApiKeys,
+    now: Timestamp,
 ) -> Result<Option<ApiKey>, CliError> {
     // Already logged, if there was a file.
     let Some(key) = read_key(path) else {
@@ -66,10 +66,11 @@ async fn valid_key(
     };
     // As a request would, so the printed key works.
     let credential = api_keys.authenticate(key.lookup()).await?;
-    let is_valid = credential.is_some_and(|found| found.project_id == *project && !found.revoked);
+    let is_valid =
+        credential.is_some_and(|found| found.project_id == *project && found.is_valid(now));
     if !is_valid {
         log::warn!(
-            "{} has a key that is revoked or from another database; it is replaced",
+            "{} has a key that is revoked, expired or from another database; it is replaced",
             path.display()
         );
     }
@@ -126,54 +127,5 @@ async fn find_or_create_project(store: &Store) -> Result<Project, StoreError> {
                 .await?
         }
     };
-    // Kept, even if the developer has changed it.
-    if project.default_template_id.is_some() {
-        return Ok(project);
-    }
-    let Some(new) = default_template(&project.id) else {
-        return Err(StoreError::Fault(
-            "the development template is not valid".into(),
-        ));
-    };
-    let template = store.templates().create(new, None).await?;
-    store
-        .projects()
-        .set_default_template(project.id, template.id)
-        .await
-}
-
-/// Returns a template with the roles `host`, with all permissions in the contract, and `guest`, with none.
-fn default_template(project: &ProjectId) -> Option<NewTemplate> {
-    let all_permissions = RolePermissions {
-        end_room: true,
-        remove_others: true,
-        mute_others: true,
-        unmute_others: true,
-        change_role: true,
-        send_data: true,
-        record: true,
-        broadcast: true,
-        // Permissions beyond the contract, which have their own defaults.
-        ..RolePermissions::default()
-    };
-    let host = role(
-        "host",
-        RoleInput {
-            permissions: Some(all_permissions),
-            ..RoleInput::default()
-        },
-    )?;
-    let guest = role("guest", RoleInput::default())?;
-    Some(NewTemplate {
-        project_id: project.clone(),
-        name: "default".parse().ok()?,
-        region: Region::Auto,
-        roles: BTreeMap::from([host, guest]),
-    })
-}
-
-fn role(name: &str, input: RoleInput) -> Option<(RoleName, Role)> {
-    let name: RoleName = name.parse().ok()?;
-    let role = input.with_defaults(name.clone()).ok()?;
-    Some((name, role))
+    starter_template::ensure(store, project).await
 }

@@ -23,6 +23,7 @@ mod parts;
 mod plane;
 mod predecessor;
 mod proxy;
+mod quality;
 mod recording_retention;
 pub(crate) mod roots;
 mod run;
@@ -62,6 +63,7 @@ use listeners::BoundListeners;
 pub(crate) use media::{buffer_problem, client_addresses, workers_problem};
 pub(crate) use plane::{livekit_settings, public_url_problem};
 use proxy::Handover;
+use quality::QualityWriter;
 pub use run::run;
 pub use starting::StartingServer;
 
@@ -110,6 +112,8 @@ pub struct Server {
     /// Receives the media plane's reports while the server runs.
     tree: Arc<Tree>,
     store: Store,
+    /// Writer of sessions' quality.
+    quality: Arc<QualityWriter>,
     /// Database lease, if servers share the database.
     lease: Option<Lease>,
     /// Removed before the data directory is unlocked.
@@ -260,6 +264,8 @@ impl Server {
         };
         // Waits for work in progress, such as webhook deliveries, before the store closes.
         self.tree.stop().await;
+        // After the sessions, whose last measurements have summaries.
+        self.quality.finish().await;
         let store = self.store;
         if !are_recorded {
             log::warn!(

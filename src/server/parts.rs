@@ -22,7 +22,7 @@ use super::dev::DevAccess;
 use super::{egress, roots};
 use crate::backups::{BackupDirectory, Backups};
 use crate::billing::BillingClient;
-use crate::config::{Config, Mode, Origin};
+use crate::config::{Config, Mode, Origin, Plans};
 use crate::data_dir;
 use crate::error::CliError;
 use crate::http::admin::access::{AdminToken, ConsoleAccess, Gate};
@@ -30,6 +30,7 @@ use crate::http::call::effects::EffectFile;
 use crate::http::console::history::{self, Sample};
 use crate::http::frame::admission::{Admission, AdmissionLimits, Downloads};
 use crate::http::frame::key_locks::KeyLocks;
+use crate::http::frame::key_uses::KeyUses;
 use crate::http::frame::limits::{FixedLimits, Limits};
 use crate::http::frame::origins::Origins;
 use crate::http::frame::payload::{self, BodyReader};
@@ -53,7 +54,7 @@ const LIMITS_CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 /// # Errors
 /// If the operating system refuses resources, or a file with root certificates cannot be used.
 pub(super) fn actor_context(
-    config: &Config,
+    (config, plans): (&Config, &Plans),
     store: &Store,
     media: &Arc<dyn MediaPlane>,
     clock: &Clock,
@@ -100,7 +101,13 @@ pub(super) fn actor_context(
         uploads: uploads.map_err(refused)?,
         // Recordings refer by it to the server whose disk has their file.
         node: data_dir::node_id(data)?,
-        settings: Settings::new(&config.webhooks, &config.media, &config.recordings),
+        plans: plans.iter().collect(),
+        settings: Settings::new(
+            &config.webhooks,
+            &config.events,
+            &config.media,
+            &config.recordings,
+        ),
         room_ends: ProjectPermits::new(ROOMS_ENDING),
         reports: ReportQueues::default(),
         is_stopping: AtomicBool::default(),
@@ -133,6 +140,7 @@ pub(super) fn checks(
         admission: admission(config, metrics),
         origins: origins(config, mode, admin),
         key_locks: KeyLocks::default(),
+        key_uses: KeyUses::default(),
         // Links need no API key, so their requests have an admission of their own and cannot use up the API's.
         downloads: Downloads::new(Admission::new(
             LINK_REQUESTS,

@@ -1,18 +1,15 @@
 //! Removes recording files that are older than `recordings.retention`. Only recordings without a destination are considered: a file that
 //! has to be uploaded stays until it is.
 //!
-//! A file that was written later than its recording ended is another file at the same path, and stays. A missing file, which was moved or
-//! is on another server, is searched for again only after the next start.
+//! A missing file, which was moved or is on another server, is searched for again only after the next start.
 
-use std::io::ErrorKind;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::{LocalRecording, RecordingPosition, StoreError};
-use conclave_model::{Clock, Timestamp};
+use conclave_model::Clock;
 
-use crate::http::files::removal::{self, COMPLETION};
+use crate::http::files::removal::{COMPLETION_TIME, remove_file};
 use crate::http::state::AppState;
 
 /// Interval between passes.
@@ -47,13 +44,11 @@ async fn remove_old(
     position: &mut RecordingPosition,
 ) -> Result<(), StoreError> {
     let latest_write = state.clock.now().before(retention);
-    // Later than the retention, since a file may be completed after its recording's end.
-    let latest_end = latest_write.before(COMPLETION);
     loop {
         let page = state
             .store
             .local_files()
-            .recordings(*position, latest_end, PAGE)
+            .recordings(*position, latest_write.before(COMPLETION_TIME), PAGE)
             .await?;
         for recording in &page {
             if remove_file(&state.admin.recordings, recording, latest_write).await {
@@ -80,28 +75,6 @@ async fn remove_old(
         // A page that is not full may still be followed by new recordings.
         if page.is_empty() {
             return Ok(());
-        }
-    }
-}
-
-/// Removes a recording's file. Returns whether it existed.
-async fn remove_file(
-    recordings: &Path,
-    recording: &LocalRecording,
-    latest_write: Timestamp,
-) -> bool {
-    let LocalRecording {
-        project_id,
-        egress_id,
-        filepath,
-        ..
-    } = recording;
-    match removal::remove(recordings, project_id, filepath, latest_write).await {
-        Ok(is_removed) => is_removed,
-        Err(error) if error.kind() == ErrorKind::NotFound => false,
-        Err(error) => {
-            log::warn!(egress_id = egress_id.as_str(); "an old recording's file cannot be removed: {error}");
-            false
         }
     }
 }

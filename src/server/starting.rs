@@ -28,8 +28,8 @@ use super::proxy::Handover;
 use super::standby::{Standby, StandbyParts};
 use super::tls::{self, PublicUrls, Tls};
 use super::{
-    Server, ServerOptions, SteppedDown, clock_watch, dev, egress, key_files, parts, predecessor,
-    recording_retention,
+    QualityWriter, Server, ServerOptions, SteppedDown, clock_watch, dev, egress, key_files, parts,
+    predecessor, recording_retention,
 };
 use crate::config::{Config, MediaCredentials, Plans};
 use crate::data_dir::{self, DirectoryLock, StoreSetup};
@@ -39,6 +39,7 @@ use crate::http::admin::events::MAX_STREAMS;
 use crate::http::call::effects::{self, EffectFile};
 use crate::http::console::history::History;
 use crate::http::derived_keys::DerivedKeys;
+use crate::http::erasure;
 use crate::http::frame::limits::FixedLimits;
 use crate::http::lease::{LeaseView, explain};
 use crate::http::listener::client_address::TrustedProxies;
@@ -306,7 +307,7 @@ impl StartingServer {
         let signalling = plane.embedded().filter(|_| config.media.rtc.enabled);
         egress::show(signalling.as_ref(), &metrics).await?;
         let context = parts::actor_context(
-            &config,
+            (&config, &plans),
             &store,
             &media,
             &clock,
@@ -323,6 +324,13 @@ impl StartingServer {
         let rtmp = media::serve_rtmp(signalling.as_ref(), rtmp_socket, rtmp_tls)?;
         // After the actors, which reconcile when the media plane returns.
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
+        let quality = QualityWriter::start(
+            signalling.clone(),
+            &store,
+            &clock,
+            config.quality.retention,
+            metrics.registry(),
+        )?;
         let backups = parts::backups(&config, &store, &clock, &metrics)?;
         let state = Arc::new(AppState {
             store: store.clone(),
@@ -375,6 +383,7 @@ impl StartingServer {
         parts::spawn_limits_cleanup(&state);
         parts::spawn_history(&state);
         recording_retention::spawn(&state);
+        erasure::resume(&state);
         clock_watch::spawn(state.clock.clone());
         let (api, admin, redirect) = (bound.api, bound.admin, bound.redirect);
         let step_down = Arc::clone(&state.admin.step_down);
@@ -429,6 +438,7 @@ impl StartingServer {
             rtmp,
             tree,
             store,
+            quality,
             lease,
             _address_file: address_file,
             step_down,

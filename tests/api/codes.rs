@@ -88,6 +88,11 @@ const SCENARIOS: &[(ErrorCode, Scenario)] = &[
             .anonymous()
             .send()
     }),
+    (ErrorCode::BanNotFound, |app| {
+        app.room("unbanned");
+        app.delete("/ext/v1/rooms/unbanned/bans/alice").send()
+    }),
+    (ErrorCode::IdentityBanned, identity_banned),
     (ErrorCode::MethodNotAllowed, |app| {
         app.put("/v1/rooms").json(json!({})).send()
     }),
@@ -120,6 +125,7 @@ const SCENARIOS: &[(ErrorCode, Scenario)] = &[
     (ErrorCode::RecordingExists, |_| {
         twice("recordings", &json!({"type": "room_composite"}))
     }),
+    (ErrorCode::RecordingEnded, recording_ended),
     (ErrorCode::BroadcastExists, |_| {
         twice("broadcasts", &json!({"urls": ["rtmp://8.8.8.8/live/key"]}))
     }),
@@ -143,6 +149,14 @@ const NO_ID: &str = "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21";
 
 fn whip() -> ConnectedEncoder {
     ConnectedEncoder::start()
+}
+
+fn identity_banned(app: &TestApp) -> Response {
+    app.room("banned");
+    app.put("/ext/v1/rooms/banned/bans/alice")
+        .send()
+        .expect(201);
+    mint(app, json!({"room": "banned", "identity": "alice"}))
 }
 
 fn create(app: &TestApp, room: Value) -> Response {
@@ -343,6 +357,20 @@ fn room_ended(app: &TestApp) -> Response {
     app.room("room_ended");
     app.delete("/v1/rooms/room_ended").send().expect_empty(204);
     mint(app, json!({"room": "room_ended", "identity": "alice"}))
+}
+
+fn recording_ended(app: &TestApp) -> Response {
+    app.room("recording_ended");
+    let started = app
+        .post("/v1/rooms/recording_ended/recordings")
+        .json(json!({"type": "room_composite"}))
+        .send()
+        .expect(201);
+    let id = started["egress_id"].as_str().unwrap();
+    app.post(&format!("/v1/recordings/{id}/stop"))
+        .send()
+        .expect(200);
+    app.post(&format!("/ext/v1/recordings/{id}/pause")).send()
 }
 
 fn idempotency_key_reuse(app: &TestApp) -> Response {

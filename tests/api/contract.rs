@@ -265,10 +265,13 @@ impl Described {
 
     /// Returns whether the description names this error.
     pub fn names(&self, status: u16, code: &str) -> bool {
-        let codes = &self.operation["responses"][status.to_string()]["x-error-codes"];
-        codes
-            .as_array()
-            .is_some_and(|codes| codes.iter().any(|known| known == code))
+        let response = &self.operation["responses"][status.to_string()];
+        let codes = [
+            &response["x-error-codes"],
+            &response["x-extension-codes"]["codes"],
+        ];
+        let mut codes = codes.into_iter().filter_map(Value::as_array).flatten();
+        codes.any(|known| known == code)
     }
 
     /// Returns the path with each parameter replaced; `value` gets the segment before it and its name.

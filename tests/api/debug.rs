@@ -114,8 +114,8 @@ fn a_room_shows_its_participants_by_role() {
 fn an_endpoint_shows_its_last_response_and_whether_it_backs_off() {
     let (app, receiver) = TestApp::start_with_receiver();
     app.room("standup");
-    app.delete("/v1/rooms/standup").send().expect_empty(204);
     receiver.answer_with(500);
+    app.delete("/v1/rooms/standup").send().expect_empty(204);
     app.deliver();
     let endpoint = actors(&app, "?kind=webhook_endpoint")["actors"][0].clone();
     assert_eq!(

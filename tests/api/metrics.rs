@@ -135,7 +135,7 @@ fn deliveries_are_counted_by_outcome_and_their_lag_is_measured() {
     let lag = number(&app, "conclave_webhook_delivery_lag_seconds_sum");
     assert!(
         lag >= 10.,
-        "two deliveries waited for a tick of five seconds: {lag}"
+        "retries waited for a tick of five seconds: {lag}"
     );
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use conclave_model::ErrorCode;
-use conclave_model::event::{EventType, TestEvent};
+use conclave_model::event::{EndpointDisabledEvent, EventType, TestEvent};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -15,7 +15,7 @@ use crate::snapshot;
 use crate::support::TestApp;
 use crate::tools::{conclave, fields};
 
-/// The contract's error codes by status.
+/// The error codes by status: the contract's, and two that only clients of bans meet.
 const CODES: &[(u16, &[&str])] = &[
     (
         400,
@@ -56,6 +56,7 @@ const CODES: &[(u16, &[&str])] = &[
             "endpoint_not_found",
             "delivery_not_found",
             "code_not_found",
+            "ban_not_found",
         ],
     ),
     (405, &["method_not_allowed"]),
@@ -67,6 +68,7 @@ const CODES: &[(u16, &[&str])] = &[
             "room_ended",
             "idempotency_key_reuse",
             "recording_exists",
+            "recording_ended",
             "broadcast_exists",
             "ingress_exists",
             "encoder_connected",
@@ -77,6 +79,7 @@ const CODES: &[(u16, &[&str])] = &[
             "destination_in_use",
             "role_capacity_reached",
             "identity_taken",
+            "identity_banned",
             "role_referenced",
             "delivery_not_retryable",
         ],
@@ -254,7 +257,11 @@ fn a_paged_list_has_its_collection_and_its_parameters_and_no_other_call_has_them
         );
         if let Some(collection) = &row.collection {
             let content = &operation.operation["responses"]["200"]["content"]["application/json"];
-            let mut expected = [collection.as_str(), "has_more", "limit", "offset"];
+            let mut expected = vec![collection.as_str(), "has_more", "limit", "offset"];
+            // A client that polls continues from a position.
+            if row.id == "list_events" {
+                expected.extend(["cursor", "gap"]);
+            }
             expected.sort_unstable();
             assert_eq!(
                 fields(&content["schema"]["properties"]),
@@ -380,7 +387,7 @@ fn every_example_fits_its_schema() {
 fn the_webhooks_are_the_events_and_the_test_event() {
     let document = document();
     let mut events: Vec<_> = EventType::ALL.iter().map(|event| event.as_str()).collect();
-    events.push(TestEvent::NAME);
+    events.extend([TestEvent::NAME, EndpointDisabledEvent::NAME]);
     events.sort_unstable();
     assert_eq!(fields(&document["webhooks"]), events);
     let all: BTreeSet<_> = every_operation(&TestApp::start())
@@ -566,7 +573,18 @@ const OPTIONAL: &[(&str, &[&str])] = &[
 ];
 
 /// Fields beyond the contract, present only where they are used.
-const BEYOND_THE_CONTRACT: &[(&str, &str)] = &[("Role", "attributes")];
+const BEYOND_THE_CONTRACT: &[(&str, &str)] = &[
+    ("Role", "attributes"),
+    ("Room", "max_duration_seconds"),
+    ("TemplateSettingsDetail", "max_duration_seconds"),
+    ("TemplateSettingsDetail", "auto_record"),
+    ("Recording", "paused"),
+    ("WebhookEndpoint", "events"),
+    ("WebhookEndpoint", "description"),
+    ("WebhookEndpoint", "disabled_at"),
+    ("WebhookEndpoint", "disabled_reason"),
+    ("WebhookEndpoint", "previous_secret_expires_at"),
+];
 
 #[test]
 fn every_resource_requires_exactly_the_fields_that_the_contract_always_shows() {

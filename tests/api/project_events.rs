@@ -54,6 +54,40 @@ fn the_events_after_a_position_are_those_of_the_deliveries() {
 }
 
 #[test]
+fn the_position_at_an_instant_is_before_the_first_event_since_then() {
+    let app = TestApp::start();
+    let at = |instant: &str| {
+        let found = app
+            .admin("GET", &format!("{}?since={instant}", path(&app)))
+            .send()
+            .expect(200);
+        assert_eq!(found["events"], json!([]));
+        found["position"].clone()
+    };
+    let before = app.now();
+    assert_eq!(at(&before), 0);
+    emit(&app, "a");
+    emit(&app, "b");
+    let ids: Vec<Value> = app
+        .admin("GET", &format!("{}?after=0", path(&app)))
+        .send()
+        .expect(200)["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["id"].clone())
+        .collect();
+    app.advance(Duration::from_secs(60));
+    let between = app.now();
+    assert_eq!(at(&between), ids[1]);
+    emit(&app, "c");
+    assert_eq!((at(&before), at(&between)), (json!(0), ids[1].clone()));
+    app.advance(Duration::from_secs(60));
+    let newest = app.admin("GET", &path(&app)).send().expect(200)["position"].clone();
+    assert_eq!(at(&app.now()), newest);
+}
+
+#[test]
 fn a_request_waits_for_the_next_event() {
     let app = TestApp::start();
     let request = Request::new("GET", format!("{}{}?after=0", app.admin, path(&app)));
@@ -73,7 +107,10 @@ fn a_request_waits_for_the_next_event() {
 /// Proves R-27.
 #[test]
 fn a_client_that_was_away_for_longer_than_events_are_kept_is_told() {
-    let app = TestApp::start_with(|config| config.webhooks.retention = Duration::from_secs(60));
+    let app = TestApp::start_with(|config| {
+        config.webhooks.retention = Duration::from_secs(60);
+        config.events.retention = Duration::from_secs(60);
+    });
     emit(&app, "a");
     app.advance(Duration::from_secs(3_600));
     let after_zero = || {

@@ -36,7 +36,9 @@ pub fn conclave(app: &TestApp, arguments: &[&str]) -> Value {
 pub fn other_project(app: &TestApp, plan: &str) -> Other {
     let made = conclave(
         app,
-        &["project", "create", "--name", "Other", "--plan", plan],
+        &[
+            "project", "create", "--name", "Other", "--plan", plan, "--empty",
+        ],
     );
     let project = made["project_id"].as_str().unwrap().to_owned();
     let key = conclave(app, &["key", "create", &project])["key"]

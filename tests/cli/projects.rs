@@ -87,6 +87,121 @@ fn a_project_can_be_created_shown_listed_and_changed() {
 }
 
 #[test]
+fn a_project_has_a_default_template_unless_it_is_created_empty() {
+    let deployment = Deployment::new();
+    let template = |arguments: &[&str]| {
+        let create = ["project", "create", "--name", "Acme"];
+        let created = deployment.json(&[&create[..], arguments].concat());
+        let id = created["project_id"].as_str().unwrap();
+        let shown = deployment.run(&["project", "show", id]).stdout;
+        let line = shown
+            .lines()
+            .find(|line| line.starts_with("default_template_id"));
+        line.unwrap().split_whitespace().nth(1).unwrap().to_owned()
+    };
+    assert!(template(&[]).starts_with("tpl_"));
+    assert_eq!(template(&["--empty"]), "-");
+}
+
+#[test]
+fn a_key_can_expire() {
+    let deployment = Deployment::new();
+    let id = deployment.create_project();
+    let created = deployment.json(&["key", "create", &id, "--expires", "90d"]);
+    assert_eq!(
+        field_names(&created),
+        [
+            "created_at",
+            "expires_at",
+            "key",
+            "label",
+            "prefix",
+            "project_id"
+        ]
+    );
+    let listed = deployment.json(&["key", "list", &id]);
+    assert_eq!(listed["keys"][0]["expires_at"], created["expires_at"]);
+    for wrong in ["0s", "soon"] {
+        let refused = deployment.run_failing(2, &["key", "create", &id, "--expires", wrong]);
+        assert!(refused.contains("12h or 90d"), "{refused}");
+    }
+}
+
+#[test]
+fn a_person_is_erased_without_a_server() {
+    let deployment = Deployment::new();
+    let id = deployment.create_project();
+    let erased = deployment.json(&["erase", &id, "alice"]);
+    assert_eq!(erased["changed"]["sessions"], 0);
+    assert_eq!(erased["remaining_recordings"], serde_json::json!([]));
+    let table = deployment.run(&["erase", &id, "alice"]).stdout;
+    assert!(table.starts_with("replacement    erased-"), "{table}");
+}
+
+#[test]
+fn a_projects_records_are_exported_as_lines_without_secrets() {
+    let deployment = Deployment::new();
+    let id = deployment.create_project();
+    let key = deployment.json(&["key", "create", &id, "--label", "ci"]);
+    let other = deployment.create_project();
+    let exported = deployment.run(&["export", &id]);
+    assert_eq!(exported.code, 0, "{}", exported.stderr);
+    let lines: Vec<Value> = exported
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let rows = |table: &str| {
+        let rows = lines.iter().filter(|line| line["table"] == table);
+        rows.map(|line| &line["row"]).collect::<Vec<_>>()
+    };
+    assert_eq!(rows("projects")[0]["id"], id);
+    assert_eq!(rows("api_keys")[0]["prefix"], key["prefix"]);
+    assert_eq!(rows("api_keys")[0]["created_at"], key["created_at"]);
+    let roles: Vec<_> = rows("roles")
+        .iter()
+        .map(|role| &role["body"]["name"])
+        .collect();
+    assert_eq!(roles, ["guest", "host"]);
+    assert!(!exported.stdout.contains(&other) && !exported.stdout.contains("hash"));
+
+    let file = deployment.dir.path().join("acme.jsonl");
+    let arguments = ["export", &id, "--output", file.to_str().unwrap()];
+    assert_eq!(deployment.run(&arguments).code, 0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), exported.stdout);
+    assert!(deployment.run_failing(1, &arguments).contains("exists"));
+}
+
+#[test]
+fn a_project_is_deleted_with_its_records_and_files_after_it_was_named() {
+    let deployment = Deployment::new();
+    let (id, other) = (deployment.create_project(), deployment.create_project());
+    deployment.json(&["key", "create", &id]);
+    let recordings = deployment.data().join("recordings").join(&id);
+    fs::create_dir_all(&recordings).unwrap();
+    fs::write(recordings.join("a.mp4"), "0123456789").unwrap();
+    let named = deployment.run_failing(1, &["project", "delete", &id]);
+    for named_part in ["Acme", &id, "templates", "recordings", "--yes"] {
+        assert!(named.contains(named_part), "{named}");
+    }
+    assert!(recordings.exists());
+    let deleted = deployment.json(&["project", "delete", &id, "--yes"]);
+    assert_eq!(
+        deleted,
+        serde_json::json!({"project_id": id, "deleted": true})
+    );
+    assert!(!recordings.exists());
+    let listed = deployment.json(&["project", "list"]);
+    assert_eq!(listed["projects"].as_array().unwrap().len(), 1);
+    assert_eq!(listed["projects"][0]["project_id"], other);
+    assert!(
+        deployment
+            .run_failing(1, &["project", "delete", &id, "--yes"])
+            .contains("no project")
+    );
+}
+
+#[test]
 fn without_json_the_output_is_an_aligned_table() {
     let deployment = Deployment::new();
     let id = deployment.create_project();
@@ -198,6 +313,9 @@ fn an_unknown_id_exits_1_and_is_in_the_message() {
         &["project", "credit", UNKNOWN_PROJECT, "1"],
         &["key", "create", UNKNOWN_PROJECT],
         &["key", "list", UNKNOWN_PROJECT],
+        &["erase", UNKNOWN_PROJECT, "alice"],
+        &["export", UNKNOWN_PROJECT],
+        &["project", "delete", UNKNOWN_PROJECT, "--yes"],
     ] {
         let message = deployment.run_failing(1, arguments);
         assert!(

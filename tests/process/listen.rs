@@ -241,6 +241,38 @@ fn events_are_filtered_and_printed_as_json_from_any_number_on() {
 }
 
 #[test]
+fn earlier_events_are_shown_from_a_number_or_a_time_on() {
+    let deployment = Deployment::new();
+    let running = deployment.start();
+    emit(&running, "a");
+    // Both times are recorded in milliseconds.
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let time = conclave_model::Clock::system().now().to_string();
+    emit(&running, "b");
+    emit(&running, "c");
+    let number = events(&running)[1]["id"].to_string();
+    for from in [number, time] {
+        let listener = Listener::start(&deployment, &["--from", &from]);
+        for room in ["b", "c"] {
+            let line = listener.next();
+            assert!(
+                line.ends_with(&format!("  room.finished  {room}")),
+                "{line}"
+            );
+        }
+    }
+    let refused = deployment
+        .command(&["listen", "--from", "yesterday"])
+        .output()
+        .unwrap();
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        message.contains("must be an event's number, or a time"),
+        "{message}"
+    );
+}
+
+#[test]
 fn a_server_elsewhere_is_followed_with_its_address_and_token() {
     const TOKEN: &str = "let-me-in-please";
     let deployment = Deployment::new().with("CONCLAVE_ADMIN__TOKEN", TOKEN);

@@ -63,7 +63,11 @@ fn every_event_happens_and_reaches_a_receiver_with_valid_signatures() {
     let (of_command, others): (Vec<_>, Vec<_>) = keys
         .iter()
         .partition(|key| key["label"] == "conclave trigger" && key["prefix"] != mine["prefix"]);
-    assert_eq!((of_command.len(), others.len()), (EventType::ALL.len(), 2));
+    assert_eq!(
+        (of_command.len(), others.len()),
+        (1, 2),
+        "the command has one key, however often it ran"
+    );
     assert!(of_command.iter().all(|key| key["revoked_at"].is_string()));
     assert!(
         others.iter().all(|key| key["revoked_at"].is_null()),

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::{TestApp, eventually};
 
 impl TestApp {
-    /// Waits until every receiver with a pending delivery has its timer armed, then advances the clock by one tick.
+    /// Waits until every first attempt that leaves at once has been made, and every receiver with a pending delivery has its timer armed,
+    /// then advances the clock by one tick.
     #[track_caller]
     pub fn tick(&self) {
         self.wait_until_armed();
@@ -20,13 +21,6 @@ impl TestApp {
     #[track_caller]
     pub fn wait_until_armed(&self) {
         eventually(|| self.is_armed());
-    }
-
-    /// Like [`Self::wait_until_armed`], for one of the project's webhook endpoints, while posts to others are in progress.
-    #[track_caller]
-    pub fn wait_until_endpoint_armed(&self, id: &str) {
-        let path = format!("/{}/webhook/{id}", self.project);
-        eventually(|| !self.actors(&path)["timers"].as_array().unwrap().is_empty());
     }
 
     /// Moves the clock by one tick and waits until every due delivery has been posted and recorded.

@@ -85,10 +85,19 @@ impl Received {
 
     /// Returns whether the contract's signature matches this secret.
     pub fn is_signed_with(&self, secret: &str) -> bool {
+        self.header("x-svc-signature") == self.svc_signature(secret)
+    }
+
+    /// Returns whether the signature by the secret after a rotation matches this secret.
+    pub fn is_next_signed_with(&self, secret: &str) -> bool {
+        self.header("x-svc-signature-next") == self.svc_signature(secret)
+    }
+
+    fn svc_signature(&self, secret: &str) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
         mac.update(&self.body);
         let hex = hex::encode(mac.finalize().into_bytes());
-        self.header("x-svc-signature") == format!("sha256={hex}")
+        format!("sha256={hex}")
     }
 
     /// Returns the Standard Webhooks signature, computed from that standard.

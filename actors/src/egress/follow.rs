@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use conclave_model::Timestamp;
-use conclave_model::egress::{Egress, EgressState, EgressStatus};
+use conclave_model::egress::{Egress, EgressKind, EgressState, EgressStatus};
 use conclave_model::idempotency::ResponseRecorder;
 
 use super::upload::Upload;
@@ -80,6 +80,33 @@ impl LiveEgress {
             self.record_reply(answer.map(|known| known.map(at_least_ending)), recorder)
                 .await?;
         }
+        Ok(self.egress.clone())
+    }
+
+    /// Pauses or resumes the recording: on the media plane first, so that a pause that the caller knows of is in force. If its write
+    /// fails, repeating the request brings both sides together.
+    pub(super) async fn set_paused(
+        &mut self,
+        paused: bool,
+        recorder: Option<ResponseRecorder<Egress>>,
+    ) -> Result<Egress, TreeError> {
+        if !self.egress.is_running() {
+            return Err(EgressKind::recording_ended().into());
+        }
+        let answer = self
+            .context
+            .media
+            .set_egress_paused(&self.egress.namespaced_room(), &self.id, paused)
+            .await;
+        // The reply may show that the recording has ended meanwhile, which is then recorded, and the pause refused.
+        self.record_reply(answer, None).await?;
+        let project = self.egress.project_id.clone();
+        self.egress = self
+            .context
+            .store
+            .egresses()
+            .set_paused(project, self.id.clone(), paused, recorder)
+            .await?;
         Ok(self.egress.clone())
     }
 

@@ -58,6 +58,15 @@ pub enum EgressMsg {
         /// Replied to once the change is durable.
         reply: EgressReply,
     },
+    /// Pause the recording, or resume it.
+    SetPaused {
+        /// True pauses, false resumes.
+        paused: bool,
+        /// Response to store with the change.
+        recorder: Option<ResponseRecorder<Egress>>,
+        /// Replied to once the change is durable.
+        reply: EgressReply,
+    },
     /// The room has ended.
     RoomEnded,
     /// Poll the media plane, in case a report was lost.
@@ -132,6 +141,14 @@ impl LiveEgress {
             EgressMsg::Stop { recorder, reply } => {
                 let stopped = self.stop(recorder).await;
                 let _ = reply.send(stopped);
+            }
+            EgressMsg::SetPaused {
+                paused,
+                recorder,
+                reply,
+            } => {
+                let changed = self.set_paused(paused, recorder).await;
+                let _ = reply.send(changed);
             }
             // `arm_settle` below arms a poll, which stops an egress whose room has ended.
             EgressMsg::RoomEnded => self.room_open = false,

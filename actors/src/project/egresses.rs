@@ -6,9 +6,9 @@ use std::time::Duration;
 use conclave_db::{RunningEgress, Store, StoreError};
 use conclave_media::{MediaError, MediaPlane};
 use conclave_model::destination::{Destination, RecordingConfig};
-use conclave_model::egress::{Egress, EgressOutput, EgressPlan};
+use conclave_model::egress::{Egress, EgressKind, EgressOutput, EgressPlan};
 use conclave_model::idempotency::ResponseRecorder;
-use conclave_model::{EgressId, ErrorCode, NamespacedRoom, ProjectId, RoomName};
+use conclave_model::{EgressId, NamespacedRoom, ProjectId, RoomName};
 
 use super::context::ProjectContext;
 use super::followed::{Followed, FollowedSet};
@@ -75,6 +75,10 @@ impl Followed for RunningEgress {
                     let record = store.egresses().by_id(project, id).await;
                     let _ = reply.send(record.map_err(TreeError::from));
                 });
+            }
+            // Without an actor, it is not running.
+            EgressMsg::SetPaused { reply, .. } => {
+                let _ = reply.send(Err(EgressKind::recording_ended().into()));
             }
             EgressMsg::RoomEnded
             | EgressMsg::Poll
@@ -225,8 +229,13 @@ fn may_run<T>(started: &Result<T, TreeError>) -> bool {
 
 /// Returns whether an egress was not written because it already has a record.
 fn is_known(error: &TreeError) -> bool {
-    let known = [ErrorCode::RecordingExists, ErrorCode::BroadcastExists];
-    matches!(error, TreeError::Refused(problem) if known.contains(&problem.code))
+    let TreeError::Refused(problem) = error else {
+        return false;
+    };
+    // The whole refusal: a second automatic recording has the same code, and has to be stopped.
+    EgressKind::ALL
+        .iter()
+        .any(|kind| kind.already_exists() == *problem)
 }
 
 /// Time within which an egress starts to run after the request.

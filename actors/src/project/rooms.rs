@@ -9,7 +9,7 @@ use conclave_db::{NewRoom, RoomSnapshot, StoreError};
 use conclave_media::{MediaEvent, ReportError};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::permits::ProjectPermit;
-use conclave_model::room::{Room, RoomStatus, unjoined_deadline};
+use conclave_model::room::{Room, RoomStatus};
 use conclave_model::{ErrorCode, NamespacedRoom, Problem, RoomName, Timestamp};
 
 use super::context::ProjectContext;
@@ -19,6 +19,7 @@ use crate::children::{Child, ChildSet, RestartCause, SendOutcome};
 use crate::error::TreeError;
 use crate::info::ActorKind;
 use crate::mailbox::{BarrierWait, ReportPath, Timer, barrier};
+use crate::recording::EgressStarter;
 use crate::registry::ActorStatus;
 use crate::report_queue::QueuedReport;
 use crate::room::{HibernatingRoom, LiveRoom, RoomActor, RoomMsg, RoomStart};
@@ -148,10 +149,20 @@ impl Rooms {
             name: to.clone(),
             msg,
         });
+        let me = project.me.clone();
+        let starter = EgressStarter::new(move |plan, reply| {
+            // If the project has stopped, the dropped reply port shows it.
+            let _ = me.cast(ProjectMsg::StartEgress {
+                plan,
+                recorder: None,
+                reply,
+            });
+        });
         let actor = RoomActor {
             context: Arc::clone(&project.shared),
             info: Arc::clone(&info),
             path,
+            starter,
         };
         project
             .spawn(&mut self.children, name, info, actor, start)
@@ -329,14 +340,12 @@ impl Rooms {
         room: &Room,
         not_before: Option<Timestamp>,
     ) -> bool {
-        let Some(deadline) = room.empty_deadline else {
+        let now = project.shared.clock.now();
+        let Some(deadline) = room.deadline_when_empty(now) else {
             return false;
         };
-        let now = project.shared.clock.now();
-        // A deadline further away than the timeout was set by a clock that was ahead.
-        let due = deadline.min(unjoined_deadline(now, room.empty_timeout_seconds));
         // After a failed end, the deadline has passed: without this, the room would be woken without a pause.
-        let due = not_before.map_or(due, |at| at.max(due));
+        let due = not_before.map_or(deadline, |at| at.max(deadline));
         // A room that hibernates again keeps its counters.
         let info = self.children.info(&room.name);
         match self.children.get_mut(&room.name) {

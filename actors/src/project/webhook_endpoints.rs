@@ -47,12 +47,14 @@ impl WebhookEndpoints {
         id: EndpointId,
         message: WebhookEndpointMsg,
     ) {
-        // The only message is about queued deliveries, which a new actor finds in the table.
-        if self.children.contains(&id) {
-            self.children.send(&id, message);
-        } else {
+        if !self.children.contains(&id) {
             self.spawn(project, id).await;
+            // A new actor finds queued deliveries in the table.
+            if matches!(message, WebhookEndpointMsg::Queued) {
+                return;
+            }
         }
+        self.children.send(&id, message);
     }
 
     /// Stops the actor of an endpoint that was just deleted, and deletes its rows.

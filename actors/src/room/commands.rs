@@ -17,7 +17,9 @@ use std::sync::Arc;
 use conclave_media::{MediaEvent, RoleGrant, ServerData};
 use conclave_model::participant::Participant;
 use conclave_model::role::{Role, RoleSubscribe};
-use conclave_model::{ErrorCode, Identity, NamespacedRoom, Problem, RoleName, TemplateId};
+use conclave_model::{
+    ErrorCode, Identity, NamespacedRoom, ParticipantSid, Problem, RoleName, TemplateId,
+};
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
@@ -197,6 +199,14 @@ impl RoomOnPlane {
     /// Sends data to participants.
     pub async fn send_data(self, data: ServerData, reply: SendDataReply) -> CallOutcome {
         CallOutcome::DataSent(reply, self.context.media.send_data(&self.room, data).await)
+    }
+
+    /// Sends joins the notice that the room ends.
+    pub async fn notify_end(self, notice: ServerData, joins: Vec<ParticipantSid>) -> CallOutcome {
+        CallOutcome::Notified(
+            joins,
+            self.context.media.send_data(&self.room, notice).await,
+        )
     }
 
     /// Changes a participant's role to another one in the room's template.

@@ -24,7 +24,7 @@
 //!
 //! - [`LiveRoom::request_join`]: the first phase. Writes nothing.
 //! - [`LiveRoom::record_join`]: the second phase. Writes the session and its events before it returns.
-//! - [`JoinTerms`]: the template's roles, and the role from the identity's last role change. They are read again in each phase.
+//! - [`JoinTerms`]: the template's roles, the role from the identity's last role change, and bans. They are read again in each phase.
 //! - [`Reservations`]: seats for connecting clients, in memory, for a minute. They keep two clients from connecting for a role's last seat.
 //! - [`JoinSource`]: a report, or reconciliation.
 //!
@@ -34,9 +34,15 @@
 //! # The role
 //!
 //! The token's role applies, unless the identity has been given another one in this room since. A token created after a role change names
-//! the change, so no clock decides which is newer. A removal does not affect a token. With a room code that is not locked to an identity,
+//! the change, so no clock decides which is newer. A removal alone does not affect a token. With a room code that is not locked to an identity,
 //! the client chooses the identity; a token from such a code therefore never gives more than its own role, and a change applies to it only
 //! if the new role is less. A role that the template no longer has is refused: otherwise, the token's role would be restored.
+//!
+//! # Bans
+//!
+//! A banned identity is refused in both phases, and by reconciliation, so that a ban that is written between them applies. The same holds for
+//! a token that was minted before its identity's tokens were revoked; it does not name the revocation. An encoder has no token, so that
+//! only a ban keeps it out.
 //!
 //! # Failures
 //!
@@ -55,10 +61,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use conclave_db::{JoinRecords, RoomSnapshot, StoreError};
+use conclave_db::{Exclusion, JoinRecords, RoomSnapshot, StoreError};
 use conclave_media::{MediaError, ReportError, RoleGrant};
 use conclave_model::event::ParticipantRef;
-use conclave_model::participant::Participant;
+use conclave_model::participant::{Participant, ParticipantKind};
 use conclave_model::role::Role;
 use conclave_model::{Identity, ParticipantSid, RoleName, Timestamp};
 
@@ -84,6 +90,7 @@ struct JoinTerms {
     roles: BTreeMap<RoleName, Role>,
     /// Absent if the participant's own role applies.
     grant: Option<RoleGrant>,
+    exclusion: Exclusion,
 }
 
 impl LiveRoom {
@@ -94,6 +101,7 @@ impl LiveRoom {
         reserves_seat: bool,
     ) -> Result<(), ReportError> {
         let terms = self.join_terms(&mut participant).await?;
+        refuse_excluded(&participant, terms.exclusion)?;
         // A role that was removed from the template since the token was minted.
         let role = participant.role();
         if role.is_some_and(|role| !terms.roles.contains_key(&role)) {
@@ -125,16 +133,20 @@ impl LiveRoom {
         Ok(())
     }
 
-    /// Writes a join, unless the participant's role is full. It is durable when this returns `Ok`.
+    /// Writes a join, unless the participant is banned or its role is full. It is durable when this returns `Ok`.
     pub(super) async fn record_join(
         &mut self,
         mut participant: Participant,
         join: JoinSource,
     ) -> Result<(), ReportError> {
         let terms = self.join_terms(&mut participant).await?;
-        if self.role_is_full(&participant, &terms) {
+        let mut verdict = refuse_excluded(&participant, terms.exclusion);
+        if verdict.is_ok() && self.role_is_full(&participant, &terms) {
+            verdict = Err(ReportError::RoleFull);
+        }
+        if let Err(refusal) = verdict {
             self.reservations.release(&participant.sid);
-            return self.refuse_join(&participant, join).await;
+            return self.refuse_join(&participant, join, refusal).await;
         }
         // Before the write: once the join is admitted, media may flow.
         self.prepare_plane(&participant, terms).await?;
@@ -147,6 +159,8 @@ impl LiveRoom {
             .joined(sid, self.context.clock.monotonic(), joined);
         // The join has stopped the timer in the records.
         self.arm_empty_timer();
+        self.auto_record();
+        self.arm_duration_timers();
         Ok(())
     }
 
@@ -163,8 +177,11 @@ impl LiveRoom {
                 participant.identity.clone(),
             )
             .await;
-        let JoinRecords { roles, role_change } =
-            terms.map_err(|error| self.report_error(&error))?;
+        let JoinRecords {
+            roles,
+            role_change,
+            exclusion,
+        } = terms.map_err(|error| self.report_error(&error))?;
         // A token that names the last change is newer than it.
         let changed = role_change.and_then(|last| last.role_for(participant.known_role_change()));
         let grant = last_role(participant, changed, &roles)?;
@@ -172,7 +189,11 @@ impl LiveRoom {
             // From here on, limits and the session use this role.
             participant.set_role(&grant.role, grant.max_kbps);
         }
-        Ok(JoinTerms { roles, grant })
+        Ok(JoinTerms {
+            roles,
+            grant,
+            exclusion,
+        })
     }
 
     /// Returns whether a participant's role has its maximum of other holders. An unknown role is never full.
@@ -276,15 +297,16 @@ impl LiveRoom {
         }
     }
 
-    /// Writes the only event of a refused join. The role filled up after the participant's token was minted.
+    /// Writes the only event of a refused join: the role filled up, or the identity was banned, after the participant's token was minted.
     async fn refuse_join(
         &self,
         participant: &Participant,
         join: JoinSource,
+        refusal: ReportError,
     ) -> Result<(), ReportError> {
         log::warn!(
             room = self.name.as_str(), identity = participant.identity.as_str();
-            "a join was refused: the role is full"
+            "a join was refused: {refusal}"
         );
         let (room, at) = (self.roster.room(), self.joined_at(participant, join));
         let aborted = self
@@ -299,7 +321,7 @@ impl LiveRoom {
             )
             .await;
         aborted.map_err(|error| self.report_error(&error))?;
-        Err(ReportError::RoleFull)
+        Err(refusal)
     }
 
     /// Releases expired seats, whose joins have neither completed nor been reported as aborted.
@@ -322,6 +344,22 @@ impl LiveRoom {
             self.reservation_timer = Some(Timer::arm(clock, "reservation", at, &self.me, expired));
         }
     }
+}
+
+/// Refuses a participant that is banned, or whose token was revoked.
+pub(super) fn refuse_excluded(
+    participant: &Participant,
+    exclusion: Exclusion,
+) -> Result<(), ReportError> {
+    if exclusion.is_banned {
+        return Err(ReportError::Banned);
+    }
+    // An encoder joins with a stream key instead of a token, so it names no revocation.
+    let has_token = participant.kind != ParticipantKind::Ingress;
+    if has_token && exclusion.revokes(participant.known_revocation()) {
+        return Err(ReportError::TokenRevoked);
+    }
+    Ok(())
 }
 
 /// Returns the role that the last change gives a joining participant; `None` if its own role applies.
@@ -435,8 +473,9 @@ impl Reservations {
 
 #[cfg(test)]
 mod tests {
+    use conclave_model::RevocationId;
     use conclave_model::participant::{
-        EXCHANGE_ATTRIBUTE, ParticipantKind, ParticipantState, ROLE_ATTRIBUTE,
+        EXCHANGE_ATTRIBUTE, ParticipantState, REVOCATION_ATTRIBUTE, ROLE_ATTRIBUTE,
     };
     use conclave_model::role::RoleInput;
 
@@ -590,6 +629,41 @@ mod tests {
             decided(&viewer, Some("speaker")),
             Err(ReportError::RoleRemoved)
         );
+    }
+
+    #[test]
+    fn a_revocation_refuses_tokens_that_do_not_name_it_and_a_ban_all_of_them_and_encoders() {
+        let (first, last) = (RevocationId::new(), RevocationId::new());
+        let revoked = Exclusion {
+            is_banned: false,
+            revocation: Some(last),
+        };
+        let banned = Exclusion {
+            is_banned: true,
+            ..revoked
+        };
+        let naming =
+            |id: RevocationId| participant(&[(REVOCATION_ATTRIBUTE, id.to_string().as_str())]);
+        let (none, encoder) = (
+            participant(&[]),
+            Participant {
+                kind: ParticipantKind::Ingress,
+                ..participant(&[])
+            },
+        );
+        for (participant, refused) in [
+            (&none, Err(ReportError::TokenRevoked)),
+            (&naming(first), Err(ReportError::TokenRevoked)),
+            (&naming(last), Ok(())),
+            (&encoder, Ok(())),
+        ] {
+            assert_eq!(refuse_excluded(participant, Exclusion::default()), Ok(()));
+            assert_eq!(refuse_excluded(participant, revoked), refused);
+            assert_eq!(
+                refuse_excluded(participant, banned),
+                Err(ReportError::Banned)
+            );
+        }
     }
 
     #[test]

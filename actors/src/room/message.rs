@@ -77,12 +77,23 @@ pub enum RoomMsg {
     },
     /// The empty timer fired. The state decides whether the room ends. A room that was woken for this has a permit.
     EmptyTimeout(Option<ProjectPermit>),
+    /// The participants have to be notified that the room reaches its maximum duration.
+    DurationNotice,
+    /// The room has reached its maximum duration.
+    DurationEnd,
     /// A reserved seat may have expired.
     ReservationExpired,
     /// Reconcile the records with the media plane.
     Reconcile,
     /// Participants on the media plane, for reconciliation.
     Observed(Box<RoomObservation>),
+    /// The start of a recording that starts by itself is over.
+    AutoRecorded {
+        /// Participant whose join was the cause.
+        sid: ParticipantSid,
+        /// Whether it was started, has failed for good, or is not needed.
+        is_settled: bool,
+    },
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
 }
@@ -106,9 +117,12 @@ impl RoomMsg {
             // Queued reports are refused where the end of the room is noticed.
             Self::Reports
             | Self::EmptyTimeout(_)
+            | Self::DurationNotice
+            | Self::DurationEnd
             | Self::ReservationExpired
             | Self::Reconcile
             | Self::Observed(_)
+            | Self::AutoRecorded { .. }
             | Self::Inspect(_) => {}
         }
     }
@@ -190,6 +204,8 @@ pub enum CallOutcome {
     Muted(MuteReply, Result<MuteOutcome, MediaError>),
     /// Data was sent.
     DataSent(SendDataReply, Result<(), MediaError>),
+    /// Joins were notified of the room's end.
+    Notified(Vec<ParticipantSid>, Result<(), MediaError>),
     /// A participant was given another role, which is not written yet.
     RoleSet(Box<AcceptedRole>, Result<Participant, TreeError>),
 }
@@ -212,6 +228,8 @@ impl CallOutcome {
             Self::Removed(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
             Self::Muted(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
             Self::DataSent(reply, result) => drop(reply.send(result.map_err(TreeError::from))),
+            // No caller waits for this.
+            Self::Notified(..) => {}
             Self::RoleSet(accepted, result) => {
                 // The media plane has changed the role, but the session that it belongs to has ended.
                 let error = result.map_or_else(|error| error, |_| participant_not_found());

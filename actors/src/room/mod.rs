@@ -7,7 +7,9 @@
 //! - [`roster`]: the record and the connected participants, as last written.
 //! - [`report_order`]: the order of reports, and the messages that wait behind reports.
 //! - [`join`]: whether a participant may join, reserved seats, and the record of a join.
+//! - [`auto_record`]: recordings that start by themselves at a join.
 //! - [`commands`]: commands that call the media plane, in spawned tasks.
+//! - [`duration`]: the maximum duration, and the notice before it.
 //! - [`reconcile`]: repairs after lost reports.
 //!
 //! # A room's life
@@ -25,7 +27,8 @@
 //!    running call, a reserved seat or a queued report. The room hibernates again.
 //! 6. The deadline passes: the project wakes the room with a permit, and [`LiveRoom::end_if_empty`] ends it, unless a join was faster. Or
 //!    `DELETE` ends it at any time, without waiting for reports. The actor writes the end and the leaves, closes the room on the media
-//!    plane, and refuses everything that is still queued with `room_ended`.
+//!    plane, and refuses everything that is still queued with `room_ended`. A room with a maximum duration ends in the same way, whether
+//!    it is empty or not.
 //!
 //! # Failures
 //!
@@ -41,7 +44,9 @@
 //! wait, too. In a task, a leave could overtake its join. Everything else that is slow runs in tasks. Idle rooms have no actor because most
 //! open rooms are empty most of the time: a hibernating room costs a deadline instead of a task and a mailbox.
 
+mod auto_record;
 mod commands;
+mod duration;
 mod join;
 mod message;
 mod reconcile;
@@ -70,8 +75,11 @@ use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::info::ActorInfo;
 use crate::mailbox::{Mailbox, ReportPath, Timer, TimerView};
+use crate::recording::EgressStarter;
 use crate::registry::{Inspect, Inspection};
+use auto_record::AutoRecordings;
 use commands::{MediaCalls, RoomOnPlane, Target};
+use duration::DurationTimers;
 use join::{JoinSource, Reservations};
 use message::participant_not_found;
 pub use message::{
@@ -90,6 +98,8 @@ pub struct RoomActor {
     pub info: Arc<ActorInfo>,
     /// Report path to this actor.
     pub path: ReportPath<RoomMsg>,
+    /// Start of recordings, on the project's actor.
+    pub starter: EgressStarter,
 }
 
 /// Initial state for a room's actor.
@@ -113,6 +123,8 @@ pub struct LiveRoom {
     context: Arc<ActorContext>,
     me: Mailbox<RoomMsg>,
     path: ReportPath<RoomMsg>,
+    starter: EgressStarter,
+    auto_recordings: AutoRecordings,
     /// The room's name on the media plane.
     name: NamespacedRoom,
     roster: Roster,
@@ -124,6 +136,7 @@ pub struct LiveRoom {
     /// Timer for the next query about absent participants.
     absence_timer: Option<Timer>,
     empty_timer: Option<Timer>,
+    duration: DurationTimers,
 }
 
 impl LiveRoom {
@@ -137,6 +150,8 @@ impl LiveRoom {
             context,
             me: Mailbox::new(me, Arc::clone(&actor.info)),
             path: actor.path.clone(),
+            starter: actor.starter.clone(),
+            auto_recordings: AutoRecordings::default(),
             name,
             roster: Roster::new(start.snapshot),
             calls: MediaCalls::default(),
@@ -145,6 +160,7 @@ impl LiveRoom {
             absences: Absences::default(),
             absence_timer: None,
             empty_timer: None,
+            duration: DurationTimers::default(),
         }
     }
 
@@ -216,15 +232,23 @@ impl LiveRoom {
                     self.send_ticket();
                 }
             }
+            RoomMsg::DurationNotice => self.notify_of_end(),
+            // Like a request to end the room: it must not wait behind a flood of reports.
+            RoomMsg::DurationEnd => Box::pin(self.end_at_duration()).await,
             RoomMsg::ReservationExpired => self.drop_expired_reservations(),
             RoomMsg::Reconcile => self.observe(),
+            RoomMsg::AutoRecorded { sid, is_settled } => self.auto_recorded(&sid, is_settled),
         }
     }
 
     /// Handles a message that no earlier report precedes.
     async fn handle_in_order(&mut self, message: RoomMsg) {
         match message {
-            RoomMsg::Observed(observation) => self.repair(*observation).await,
+            RoomMsg::Observed(observation) => {
+                self.repair(*observation).await;
+                // One that an earlier actor, or an earlier server, has not started.
+                self.auto_record();
+            }
             RoomMsg::Barrier(barrier) => barrier.pass(),
             RoomMsg::EmptyTimeout(_permit) => self.end_if_empty().await,
             RoomMsg::ChangeRole {
@@ -402,6 +426,7 @@ impl LiveRoom {
             Some(CallOutcome::RoleSet(accepted, Ok(participant))) => {
                 self.write_role_change(*accepted, participant).await;
             }
+            Some(CallOutcome::Notified(joins, result)) => self.notified(&joins, result),
             // Only a role change needs a write. All other outcomes are replied to as they are, in any room.
             Some(outcome) => outcome.reply_as_ended(),
             None => {
@@ -480,6 +505,7 @@ impl LiveRoom {
         });
         self.order.reply_as_ended();
         self.empty_timer = None;
+        self.duration = DurationTimers::default();
         let (media, room) = (Arc::clone(&self.context.media), self.name.clone());
         tokio::spawn(async move {
             if let Err(error) = media.close_room(&room).await {
@@ -500,7 +526,7 @@ impl LiveRoom {
             .iter()
             .map(|(role, held)| (*role, held.len()))
             .collect();
-        let state = json!({
+        let mut state = json!({
             "status": room.status.as_str(),
             "participants": participants,
             "holders": holders,
@@ -508,11 +534,16 @@ impl LiveRoom {
             "empty_deadline": room.empty_deadline,
             "template_id": room.template_id,
         });
+        let starts = self.auto_recordings.running();
+        if starts > 0 {
+            state["recording_starts"] = json!(starts);
+        }
         let timers = self
             .empty_timer
             .iter()
             .chain(&self.reservation_timer)
-            .chain(&self.absence_timer);
+            .chain(&self.absence_timer)
+            .chain(self.duration.timers());
         Inspection {
             timers: timers.map(Timer::view).collect(),
             state,
@@ -558,6 +589,7 @@ impl Actor for RoomActor {
         let mut room = LiveRoom::new(self, myself, start);
         // A rebuilt room continues with the timers of its records and seats.
         room.arm_empty_timer();
+        room.arm_duration_timers();
         room.arm_reservation_timer();
         Ok(room)
     }

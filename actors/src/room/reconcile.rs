@@ -12,7 +12,7 @@ use conclave_model::participant::{Participant, ParticipantState};
 use conclave_model::{NamespacedRoom, ParticipantSid, RoomId, Timestamp};
 
 use super::LiveRoom;
-use super::join::JoinSource;
+use super::join::{JoinSource, refuse_excluded};
 use super::message::{RoomMsg, RoomObservation};
 use crate::context::ActorContext;
 use crate::mailbox::Timer;
@@ -126,8 +126,10 @@ impl LiveRoom {
         self.ask_again_about_absences(verdict_at);
         // Leaves first, since a full role may become free for a join below.
         self.close_lost(lost).await;
+        let mut participants = participants;
         if !participants.is_empty() {
             self.resend_subscription_rules().await;
+            participants = self.remove_excluded(participants).await;
         }
         // A join that has not completed may still fail, which its own report will show.
         let joined = |seen: &Participant| {
@@ -228,10 +230,51 @@ impl LiveRoom {
         let admitted = self.record_join(participant, join).await;
         if matches!(
             admitted,
-            Err(ReportError::RoleFull | ReportError::RoleRemoved)
-        ) && let Err(error) = self.context.media.remove_participant(&room, &sid).await
-        {
-            log::warn!(room = room.as_str(); "a participant whose role is full or gone could not be removed: {error}");
+            Err(ReportError::RoleFull
+                | ReportError::RoleRemoved
+                | ReportError::Banned
+                | ReportError::TokenRevoked)
+        ) {
+            self.remove_refused(&room, &sid).await;
+        }
+    }
+
+    /// Removes participants that are banned, or whose tokens were revoked, and returns the others. The media plane may have been
+    /// unavailable at the time of the ban.
+    async fn remove_excluded(&self, participants: Vec<Participant>) -> Vec<Participant> {
+        let room = self.roster.room();
+        let exclusions = self
+            .context
+            .store
+            .bans()
+            .exclusions(room.project_id.clone(), room.id)
+            .await
+            .unwrap_or_else(|error| {
+                log::error!(room = self.name.as_str(); "bans could not be read: {error}");
+                HashMap::new()
+            });
+        let mut others = Vec::with_capacity(participants.len());
+        for participant in participants {
+            let exclusion = exclusions
+                .get(&participant.identity)
+                .copied()
+                .unwrap_or_default();
+            // Only with a session: other participants are refused when their join is written.
+            let is_excluded = self.roster.has_session(&participant.sid)
+                && refuse_excluded(&participant, exclusion).is_err();
+            if is_excluded {
+                self.remove_refused(&self.name, &participant.sid).await;
+            } else {
+                others.push(participant);
+            }
+        }
+        others
+    }
+
+    /// Disconnects a participant that may not be in the room. If that fails, the next reconciliation repeats it.
+    async fn remove_refused(&self, room: &NamespacedRoom, sid: &ParticipantSid) {
+        if let Err(error) = self.context.media.remove_participant(room, sid).await {
+            log::warn!(room = room.as_str(); "a participant that may not be in the room could not be removed: {error}");
         }
     }
 

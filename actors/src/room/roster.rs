@@ -83,12 +83,29 @@ impl Roster {
         self.is_open() && self.participants.is_empty() && self.room.empty_deadline.is_some()
     }
 
+    /// Returns the connected participants that keep the room open: neither recorders nor agents.
+    pub fn keeping_room(&self) -> impl Iterator<Item = &ConnectedParticipant> {
+        self.participants
+            .iter()
+            .filter(|participant| participant.kind.keeps_room())
+    }
+
+    /// Removes the setting of a composite that has been started, as in the record.
+    pub fn remove_auto_record(&mut self) {
+        self.room.auto_record = None;
+    }
+
     /// Returns the connected identities with a role.
     pub fn holders(&self, role: &RoleName) -> impl Iterator<Item = &Identity> {
         self.participants
             .iter()
             .filter(move |participant| participant.role.as_ref() == Some(role))
             .map(|participant| &participant.identity)
+    }
+
+    /// Returns the connected participants, including hidden ones.
+    pub fn participants(&self) -> &[ConnectedParticipant] {
+        &self.participants
     }
 
     /// Returns the connected identities by role; those without a role under the empty name.
@@ -193,12 +210,14 @@ pub(super) mod tests {
             name: "standup".parse().unwrap(),
             max_participants: 0,
             empty_timeout_seconds: 60,
+            max_duration_seconds: None,
             metadata: None,
             status: RoomStatus::Open,
             template_id: None,
             created_at: Timestamp::from_millis(0),
             started_at: None,
             ended_at: None,
+            auto_record: None,
             empty_deadline: Some(Timestamp::from_millis(60_000)),
         };
         RoomSnapshot {

@@ -253,7 +253,7 @@ async fn delete_expired(context: Arc<ActorContext>) {
         match context
             .store
             .server()
-            .delete_expired(context.settings.webhooks.retention)
+            .delete_expired(context.settings.retention)
             .await
         {
             Ok(0) => break,

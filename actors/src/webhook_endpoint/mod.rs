@@ -10,9 +10,10 @@
 //! - [`DeliveryPool`](conclave_outbound::webhook::DeliveryPool): the threads that post, with permits per project and concurrency class.
 //! - `Deliveries` in `conclave_db`: queue, due deliveries, and the results of attempts. A delivery's state is in its row only.
 //!
-//! 1. A change commits with its event and its deliveries. The hook sends `Queued`, and the actor arms a timer for the next multiple of
-//!    `webhooks.tick`. Ticks bundle deliveries: a burst of events costs one run.
-//! 2. At the tick, a run starts. It takes permits before it reads a batch, so that a waiting run keeps no payloads in memory.
+//! 1. A change commits with its event and its deliveries. The hook sends `Queued`, and the actor starts a run at once, or wakes the one
+//!    that runs: a burst of events costs one run. Such a run makes first attempts only, and leaves out rooms in which an earlier event
+//!    waits for its next attempt. These and retries wait for the next multiple of `webhooks.tick`, at which a full run starts.
+//! 2. A run takes permits before it reads a batch, so that a waiting run keeps no payloads in memory.
 //! 3. Deliveries of one room are posted one after another, so first attempts keep the order of events. Rooms are posted in parallel while
 //!    the receiver succeeds.
 //! 4. The result of a POST is written during the next POST, and before the next result. A failure gets the time of its next attempt from
@@ -27,7 +28,11 @@
 //! - The store cannot be written: the room's next POST waits until the result is recorded. Otherwise every tick would repeat the POST
 //!   without counting it.
 //! - The receiver times out: its permits are returned, and its next attempts compete only with other timed-out receivers.
-//! - The endpoint is deleted: the next batch finds no active endpoint, and the actor stops.
+//! - The endpoint is deleted: the next batch finds no endpoint, and the actor stops.
+//! - The endpoint is changed: the actor writes the change, and the run reads the endpoint again before its next POST. While the endpoint is
+//!   not active, its pending deliveries wait.
+//! - The receiver fails for days: after a delivery that has failed for good, the run disables the endpoint. One event about that is the last
+//!   that is posted.
 //! - The server stops: no further POST is started, and `post_stop` waits for the results of those in flight.
 //! - The lease is not confirmed: nothing is posted, and the next tick tries again.
 //! - The clock was ahead when retries were scheduled: retries later than the longest delay are moved forward.
@@ -45,8 +50,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use conclave_model::webhook::Attempt;
-use conclave_model::{EndpointId, ProjectId, Timestamp};
+use conclave_db::StoreError;
+use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::webhook::{Attempt, WebhookEndpoint, WebhookEndpointChange};
+use conclave_model::{EndpointId, ErrorCode, ProjectId, Secret, Timestamp};
 use futures_util::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use serde_json::json;
@@ -54,10 +61,28 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::context::ActorContext;
+use crate::error::TreeError;
 use crate::info::ActorInfo;
 use crate::mailbox::{Mailbox, Timer};
 use crate::registry::{InspectMessage, Inspection};
 use run::{Run, RunProgress};
+
+/// Delay before a previous secret is erased again that the store could not erase.
+const ERASE_DELAY: Duration = Duration::from_secs(60);
+
+/// Reply to a change of an endpoint.
+pub type WebhookEndpointReply = RpcReplyPort<Result<WebhookEndpoint, TreeError>>;
+
+/// Request to replace an endpoint's secret.
+#[derive(Debug)]
+pub struct RotateSecretRequest {
+    /// New secret.
+    pub secret: Secret,
+    /// Time for which deliveries are also signed with the previous one.
+    pub overlap: Duration,
+    /// Response to store with the change.
+    pub recorder: Option<ResponseRecorder<WebhookEndpoint>>,
+}
 
 /// Message to a webhook endpoint actor.
 #[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
@@ -69,6 +94,22 @@ pub enum WebhookEndpointMsg {
     Tick,
     /// A run has finished.
     RunFinished(RunFinished),
+    /// Change the endpoint.
+    Update {
+        /// Fields to change.
+        change: Box<WebhookEndpointChange>,
+        /// Replied to once the change is durable.
+        reply: WebhookEndpointReply,
+    },
+    /// Replace the endpoint's secret.
+    RotateSecret {
+        /// The new secret, and the overlap with the previous one.
+        request: Box<RotateSecretRequest>,
+        /// Replied to once the new secret is durable.
+        reply: WebhookEndpointReply,
+    },
+    /// Deliveries are no longer signed with the previous secret.
+    OverlapEnded,
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
 }
@@ -109,6 +150,8 @@ pub struct LiveWebhookEndpoint {
     project: ProjectId,
     id: EndpointId,
     tick: Option<Timer>,
+    /// Timer for the end of an overlap of two secrets.
+    overlap: Option<Timer>,
     run: Option<CurrentRun>,
     /// Whether a delivery was queued during the current run, which may not find it.
     queued_meanwhile: bool,
@@ -130,30 +173,125 @@ impl LiveWebhookEndpoint {
             project: actor.project.clone(),
             id: actor.id,
             tick: None,
+            overlap: None,
             run: None,
             queued_meanwhile: false,
             last_attempt: None,
         }
     }
 
-    fn handle(&mut self, message: WebhookEndpointMsg) {
+    async fn handle(&mut self, message: WebhookEndpointMsg) {
         match message {
-            // The run may already have read the queue for the last time.
-            WebhookEndpointMsg::Queued if self.run.is_some() => self.queued_meanwhile = true,
-            // Not posted at once, so that the deliveries of a burst share a run.
-            WebhookEndpointMsg::Queued => self.sleep_until(self.context.clock.now()),
+            WebhookEndpointMsg::Queued => self.queued(),
             WebhookEndpointMsg::Tick => {
                 self.tick = None;
                 // One run at a time, since two would post the same deliveries.
-                if self.run.is_none() {
-                    self.start_run();
+                match &self.run {
+                    // Its next batch includes what is due at this tick.
+                    Some(run) => run.progress.include_all(),
+                    None => self.start_run(RunProgress::for_all()),
                 }
             }
             WebhookEndpointMsg::RunFinished(finished) => self.run_finished(finished),
+            WebhookEndpointMsg::Update { change, reply } => {
+                let result = self.update(*change).await;
+                self.changed(&result);
+                let _ = reply.send(result);
+            }
+            WebhookEndpointMsg::RotateSecret { request, reply } => {
+                let result = self.rotate_secret(*request).await;
+                self.changed(&result);
+                let _ = reply.send(result);
+            }
+            WebhookEndpointMsg::OverlapEnded => self.erase_previous_secret().await,
             WebhookEndpointMsg::Inspect(reply) => {
                 let _ = reply.send(self.inspect());
             }
         }
+    }
+
+    /// Makes first attempts at once.
+    fn queued(&mut self) {
+        match &self.run {
+            Some(run) => {
+                run.progress.wake();
+                // The run may already have read the queue for the last time.
+                self.queued_meanwhile = true;
+            }
+            None => self.start_run(RunProgress::default()),
+        }
+    }
+
+    async fn update(&self, change: WebhookEndpointChange) -> Result<WebhookEndpoint, TreeError> {
+        let endpoints = self.context.store.webhook_endpoints();
+        Ok(endpoints
+            .update(self.project.clone(), self.id, change)
+            .await?)
+    }
+
+    async fn rotate_secret(
+        &self,
+        request: RotateSecretRequest,
+    ) -> Result<WebhookEndpoint, TreeError> {
+        let RotateSecretRequest {
+            secret,
+            overlap,
+            recorder,
+        } = request;
+        let until = self.context.clock.now().after(overlap);
+        let endpoints = self.context.store.webhook_endpoints();
+        Ok(endpoints
+            .rotate_secret(self.project.clone(), self.id, secret, until, recorder)
+            .await?)
+    }
+
+    /// Applies a change that the store has written, or refused because the endpoint was deleted.
+    fn changed(&mut self, result: &Result<WebhookEndpoint, TreeError>) {
+        match result {
+            Ok(endpoint) => {
+                self.follow_overlap(endpoint);
+                // Before the reply: a POST that starts after it uses the new URL and secrets.
+                if let Some(run) = &self.run {
+                    run.progress.reload();
+                }
+                // Deliveries that have waited while it was not active leave at the next tick.
+                if endpoint.active {
+                    self.sleep_until(self.context.clock.now());
+                }
+            }
+            Err(TreeError::Refused(problem)) if problem.code == ErrorCode::EndpointNotFound => {
+                self.me.actor().stop(Some("deleted".into()));
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Arms the timer for the end of the overlap of two secrets, if there is one.
+    fn follow_overlap(&mut self, endpoint: &WebhookEndpoint) {
+        let until = endpoint
+            .previous_secret
+            .as_ref()
+            .map(|previous| previous.until);
+        self.overlap = until.map(|until| self.overlap_timer(until));
+    }
+
+    fn overlap_timer(&self, at: Timestamp) -> Timer {
+        let ended = WebhookEndpointMsg::OverlapEnded;
+        Timer::arm(&self.context.clock, "overlap", at, &self.me, ended)
+    }
+
+    /// Erases the previous secret. If the clock was set back meanwhile, the timer fired too early, and the store refuses.
+    async fn erase_previous_secret(&mut self) {
+        let endpoints = self.context.store.webhook_endpoints();
+        let erased = endpoints.forget_previous_secret(self.project.clone(), self.id);
+        let left = match erased.await {
+            Ok(left) => left,
+            Err(error) => {
+                log::warn!(endpoint = self.id.to_string().as_str(); "erasing a previous webhook secret failed and is repeated: {error}");
+                Some(self.context.clock.now().after(ERASE_DELAY))
+            }
+        };
+        self.overlap = left.map(|at| self.overlap_timer(at));
     }
 
     /// Arms the timer for the first tick at or after `due`, unless it is armed for an earlier one.
@@ -178,9 +316,9 @@ impl LiveWebhookEndpoint {
         }
     }
 
-    fn start_run(&mut self) {
+    fn start_run(&mut self, progress: RunProgress) {
         let (stopping, stops) = watch::channel(false);
-        let progress = Arc::default();
+        let progress = Arc::new(progress);
         let run = Run {
             context: Arc::clone(&self.context),
             project: self.project.clone(),
@@ -220,13 +358,11 @@ impl LiveWebhookEndpoint {
         if finished.last_attempt.is_some() {
             self.last_attempt = finished.last_attempt;
         }
-        let due = if self.queued_meanwhile {
-            Some(self.context.clock.now())
-        } else {
-            finished.next_due
-        };
-        if let Some(due) = due {
+        if let Some(due) = finished.next_due {
             self.sleep_until(due);
+        }
+        if self.queued_meanwhile {
+            self.start_run(RunProgress::default());
         }
     }
 
@@ -250,7 +386,12 @@ impl LiveWebhookEndpoint {
             "last_response": self.last_attempt,
         });
         Inspection {
-            timers: self.tick.iter().map(Timer::view).collect(),
+            timers: self
+                .tick
+                .iter()
+                .chain(&self.overlap)
+                .map(Timer::view)
+                .collect(),
             state: state_json,
         }
     }
@@ -268,6 +409,13 @@ impl Actor for WebhookEndpointActor {
     ) -> Result<LiveWebhookEndpoint, ActorProcessingErr> {
         self.info.record_start(self.context.clock.now());
         let mut endpoint = LiveWebhookEndpoint::new(self, myself);
+        let endpoints = self.context.store.webhook_endpoints();
+        match endpoints.get(self.project.clone(), self.id).await {
+            Ok(record) => endpoint.follow_overlap(&record),
+            // Deleted meanwhile, which the first run finds.
+            Err(StoreError::Refused(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
         // Deliveries from earlier runs of the server may be pending.
         let queue = self.context.store.deliveries().queue(self.id).await?;
         let now = self.context.clock.now();
@@ -286,7 +434,7 @@ impl Actor for WebhookEndpointActor {
         endpoint: &mut LiveWebhookEndpoint,
     ) -> Result<(), ActorProcessingErr> {
         self.info.record_message(self.context.clock.now(), &message);
-        endpoint.handle(message);
+        endpoint.handle(message).await;
         Ok(())
     }
 

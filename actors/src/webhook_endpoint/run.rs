@@ -4,22 +4,26 @@
 //! receiver succeeds. POSTs need permits of the [`DeliveryPool`](conclave_outbound::webhook::DeliveryPool). A run takes them before it
 //! reads a batch, so a waiting run keeps no payloads in memory, and returns them after a timeout or 5 s, so that a project's endpoints
 //! alternate.
+//!
+//! A run that was started between ticks makes first attempts only, until a tick includes everything that is due.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use conclave_db::{DueDelivery, StoreError};
+use conclave_model::event::EndpointDisabledEvent;
 use conclave_model::permits::ProjectPermit;
 use conclave_model::webhook::{Attempt, AttemptOutcome, DeliveryStatus, WebhookEndpoint};
 use conclave_model::{EndpointId, ProjectId, Timestamp};
 use conclave_outbound::webhook::{Delivery, ReceiverClass};
+use futures_util::StreamExt;
 use futures_util::future::{Either, join, select};
-use futures_util::{StreamExt, stream};
-use tokio::sync::watch;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::{Notify, watch};
 
 use super::RunFinished;
 use crate::context::ActorContext;
@@ -53,6 +57,56 @@ pub(super) struct RunProgress {
     pub(super) in_flight: AtomicUsize,
     /// Results that the store could not write yet.
     pub(super) unrecorded: AtomicUsize,
+    /// Whether retries, and first attempts behind them, are included.
+    is_for_all: AtomicBool,
+    /// Whether the endpoint was changed since the batch has read it.
+    is_outdated: AtomicBool,
+    /// Wakes a batch that waits for responses while permits are free.
+    queued: Notify,
+}
+
+impl RunProgress {
+    /// Returns the progress of a run for everything that is due.
+    pub(super) fn for_all() -> Self {
+        let progress = Self::default();
+        progress.include_all();
+        progress
+    }
+
+    /// Includes everything that is due, from the next batch on.
+    pub(super) fn include_all(&self) {
+        self.is_for_all.store(true, Ordering::SeqCst);
+    }
+
+    /// Makes the run read the endpoint again before its next POST.
+    pub(super) fn reload(&self) {
+        self.is_outdated.store(true, Ordering::SeqCst);
+    }
+
+    /// Makes the current batch look for rooms that are not in it.
+    pub(super) fn wake(&self) {
+        self.queued.notify_one();
+    }
+}
+
+/// Results of a batch.
+#[derive(Default)]
+struct BatchResults {
+    last: Option<Attempt>,
+    has_delivered: bool,
+    /// Error of a delivery that has failed for good, if any.
+    final_error: Option<String>,
+}
+
+impl BatchResults {
+    fn add(&mut self, attempt: Attempt) {
+        match attempt.status() {
+            DeliveryStatus::Delivered => self.has_delivered = true,
+            DeliveryStatus::Failed => self.final_error.clone_from(&attempt.outcome.error),
+            DeliveryStatus::Pending => {}
+        }
+        self.last = Some(attempt);
+    }
 }
 
 /// Reason why a run stops while deliveries are due.
@@ -133,7 +187,7 @@ impl Run {
         }
         let permits = self.permits(queue.has_delivered).await?;
         let posted = self.batch(&permits).await?;
-        // A due delivery that was not in the batch waits for the next tick.
+        // A due delivery that was not in the batch waits for the next tick, as retries do in a run between ticks.
         Ok(if posted == 0 {
             ControlFlow::Break(next_due)
         } else {
@@ -181,32 +235,23 @@ impl Run {
     async fn batch(&mut self, permits: &[ProjectPermit]) -> Result<usize, Halt> {
         let (store, started) = (&self.context.store, Instant::now());
         // Read again for each batch, since a deleted endpoint receives nothing more.
+        // Before the read: a change after it must be seen.
+        self.progress.is_outdated.store(false, Ordering::SeqCst);
         let endpoint = store
             .webhook_endpoints()
-            .active(self.endpoint)
+            .with_secrets(self.endpoint)
             .await
             .map_err(Halt::Store)?
             .ok_or(Halt::Deleted)?;
         let endpoint = Arc::new(endpoint);
-        let (project, now) = (self.project.clone(), self.context.clock.now());
-        let due = store
-            .deliveries()
-            .due(project, self.endpoint, now, BATCH)
-            .await
-            .map_err(Halt::Store)?;
         // Read after the permits, and only as many as one batch.
-        let (count, rooms) = (due.len(), by_room(due));
-        let mut last = None;
-        let mut posted = stream::iter(rooms)
-            .map(|room| self.room(&endpoint, room, started))
-            // One room per permit.
-            .buffer_unordered(permits.len().max(1));
-        // To the end even if the actor stops: a POST whose result is not recorded is repeated.
-        while let Some(attempt) = posted.next().await {
-            last = attempt.or(last);
+        let due = self.due(&endpoint).await?;
+        let (count, results) = (due.len(), self.post_rooms(&endpoint, due, permits, started));
+        let results = results.await;
+        if let Some(error) = results.final_error.filter(|_| !results.has_delivered) {
+            self.disable_if_failing(&endpoint, &error).await?;
         }
-        drop(posted);
-        self.last = last.or(self.last.take());
+        self.last = results.last.or(self.last.take());
         if self.is_stopping() {
             Err(Halt::Stopping)
         } else {
@@ -214,12 +259,97 @@ impl Run {
         }
     }
 
+    /// Reads the deliveries that this run may post now.
+    async fn due(&self, endpoint: &WebhookEndpoint) -> Result<Vec<DueDelivery>, Halt> {
+        let (project, now) = (self.project.clone(), self.context.clock.now());
+        let deliveries = self.context.store.deliveries();
+        let due = if !endpoint.active {
+            deliveries.due_notice(project, self.endpoint).await
+        } else if self.progress.is_for_all.load(Ordering::SeqCst) {
+            deliveries.due(project, self.endpoint, now, BATCH).await
+        } else {
+            deliveries.due_at_once(project, self.endpoint, BATCH).await
+        };
+        due.map_err(Halt::Store)
+    }
+
+    /// Posts rooms in parallel, one per permit. Rooms whose first event is queued meanwhile are included while a permit is free.
+    async fn post_rooms(
+        &self,
+        endpoint: &Arc<WebhookEndpoint>,
+        due: Vec<DueDelivery>,
+        permits: &[ProjectPermit],
+        started: Instant,
+    ) -> BatchResults {
+        let at_once = permits.len().max(1);
+        let (mut waiting, mut busy) = (VecDeque::from(by_room(due)), BTreeSet::new());
+        let (mut posts, mut results) = (FuturesUnordered::new(), BatchResults::default());
+        loop {
+            while posts.len() < at_once
+                && let Some((room, due)) = waiting.pop_front()
+            {
+                busy.insert(room.clone());
+                posts.push(async move { (room, self.room(endpoint, due, started).await) });
+            }
+            if posts.is_empty() {
+                return results;
+            }
+            // To the end even if the actor stops: a POST whose result is not recorded is repeated.
+            let has_timed_out = results
+                .last
+                .as_ref()
+                .is_some_and(|last| last.outcome.timed_out);
+            let may_add =
+                posts.len() < at_once && started.elapsed() < PERMIT_TIME && !has_timed_out;
+            tokio::select! {
+                Some((room, attempts)) = posts.next() => {
+                    busy.remove(&room);
+                    attempts.into_iter().for_each(|attempt| results.add(attempt));
+                }
+                () = self.progress.queued.notified(), if may_add => {
+                    // An error ends this batch only: the next one reports it.
+                    let due = self.due(endpoint).await.unwrap_or_default();
+                    waiting.extend(by_room(due).into_iter().filter(|(room, _)| !busy.contains(room)));
+                }
+                else => return results,
+            }
+        }
+    }
+
+    /// Disables the endpoint if it has accepted no delivery for `webhooks.disable_after`.
+    async fn disable_if_failing(
+        &self,
+        endpoint: &WebhookEndpoint,
+        error: &str,
+    ) -> Result<(), Halt> {
+        let (project, id) = (self.project.clone(), self.endpoint);
+        let now = self.context.clock.now();
+        let after = self.context.settings.webhooks.disable_after;
+        let Some(since) = endpoint
+            .failing_since
+            .filter(|since| now.since(*since) >= after)
+        else {
+            return Ok(());
+        };
+        let reason = format!("every attempt since {since} has failed, the last with: {error}");
+        let endpoints = self.context.store.webhook_endpoints();
+        if endpoints
+            .disable_failing(project, id, since, reason.clone())
+            .await
+            .map_err(Halt::Store)?
+        {
+            let (project, id) = (self.project.to_string(), id.to_string());
+            log::warn!(project = project.as_str(), endpoint = id.as_str(); "webhook endpoint disabled until it is enabled again: {reason}");
+        }
+        Ok(())
+    }
+
     fn is_stopping(&self) -> bool {
         // Without its actor, no one would receive the result of a run.
         *self.stopping.borrow() || self.stopping.has_changed().is_err()
     }
 
-    /// Posts a room's deliveries in order, until the permits' time is over or the actor stops. Returns the last attempt.
+    /// Posts a room's deliveries in order, until the permits' time is over, the endpoint is changed or the actor stops. Returns the attempts.
     ///
     /// The result of a POST is written during the next POST, and before the next result: after a crash, deliveries that were posted and not
     /// recorded are posted again in the same order.
@@ -228,26 +358,34 @@ impl Run {
         endpoint: &Arc<WebhookEndpoint>,
         due: Vec<DueDelivery>,
         started: Instant,
-    ) -> Option<Attempt> {
-        let mut last: Option<Attempt> = None;
-        // A receiver that has timed out would make the other deliveries wait for its timeout, too.
+    ) -> Vec<Attempt> {
+        let mut attempts: Vec<Attempt> = Vec::new();
         for delivery in due {
+            let last = attempts.last();
             if self.is_stopping()
+                || self.progress.is_outdated.load(Ordering::SeqCst)
                 || started.elapsed() > PERMIT_TIME
-                || last.as_ref().is_some_and(|last| last.outcome.timed_out)
+                || last.is_some_and(|last| self.must_wait_after(last))
             {
                 break;
             }
-            let (attempt, ()) =
-                join(self.attempt(endpoint, delivery), self.record(last.as_ref())).await;
+            let (attempt, ()) = join(self.attempt(endpoint, delivery), self.record(last)).await;
             // The lease is no longer confirmed, and the previous result has been recorded.
-            if attempt.is_none() {
-                return last;
-            }
-            last = attempt;
+            let Some(attempt) = attempt else {
+                return attempts;
+            };
+            attempts.push(attempt);
         }
-        self.record(last.as_ref()).await;
-        last
+        self.record(attempts.last()).await;
+        attempts
+    }
+
+    /// Returns whether a room's next delivery waits for a later batch.
+    fn must_wait_after(&self, last: &Attempt) -> bool {
+        // A receiver that has timed out would make the other deliveries wait for its timeout, too.
+        last.outcome.timed_out
+            // Between ticks, no event leaves while an earlier one of its room waits.
+            || (last.outcome.error.is_some() && !self.progress.is_for_all.load(Ordering::SeqCst))
     }
 
     /// Makes an attempt; `None` if this server may not post.
@@ -257,15 +395,19 @@ impl Run {
         delivery: DueDelivery,
     ) -> Option<Attempt> {
         let (delivery_id, number, due) = (delivery.id, delivery.attempts + 1, delivery.due);
+        // The endpoint is disabled, so nothing is attempted again.
+        let is_last = delivery.event_type == EndpointDisabledEvent::NAME;
         let outcome = self.post(endpoint, delivery).await?;
         // The next delay counts from the response, and not from the start of the POST.
         let at = self.context.clock.now();
         let retry_at = outcome
             .error
             .as_ref()
+            .filter(|_| !is_last)
             .and_then(|_| self.context.settings.webhooks.next_attempt(number, at));
         Some(Attempt {
             project_id: endpoint.project_id.clone(),
+            endpoint_id: endpoint.id,
             delivery_id,
             number,
             due,
@@ -360,7 +502,7 @@ const fn label(attempt: &Attempt) -> &'static str {
 }
 
 /// Groups a batch by room. Each room's deliveries keep their order.
-fn by_room(due: Vec<DueDelivery>) -> Vec<Vec<DueDelivery>> {
+fn by_room(due: Vec<DueDelivery>) -> Vec<(String, Vec<DueDelivery>)> {
     let mut rooms: BTreeMap<String, Vec<DueDelivery>> = BTreeMap::new();
     for delivery in due {
         rooms
@@ -368,5 +510,5 @@ fn by_room(due: Vec<DueDelivery>) -> Vec<Vec<DueDelivery>> {
             .or_default()
             .push(delivery);
     }
-    rooms.into_values().collect()
+    rooms.into_iter().collect()
 }

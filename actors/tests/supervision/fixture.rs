@@ -1,6 +1,6 @@
 //! A project on a store, with a faulty media plane and a clock that the tests move.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use conclave_db::{
 };
 use conclave_media::{MediaEvent, MediaPlane, Report, ReportReply, ReportSink};
 use conclave_model::address::AddressFilter;
+use conclave_model::bounded::MaxDuration;
 use conclave_model::event::ParticipantRef;
 use conclave_model::page::PageRequest;
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState, ROLE_ATTRIBUTE};
@@ -119,6 +120,7 @@ impl Fixture {
             )
             .unwrap(),
             node: NodeId::new(),
+            plans: HashMap::new(),
             settings: Settings::default(),
             room_ends: room_ends.clone(),
             reports: ReportQueues::default(),
@@ -259,6 +261,7 @@ pub fn room(project: &ProjectId, name: &str) -> NewRoom {
         name: name.parse().unwrap(),
         max_participants: 0,
         empty_timeout_seconds: 3_600,
+        max_duration: None,
         metadata: None,
         template_id: None,
     }
@@ -274,6 +277,8 @@ fn template(project: &ProjectId) -> NewTemplate {
         project_id: project.clone(),
         name: "brittle".parse().unwrap(),
         region: Region::Auto,
+        auto_record: None,
+        max_duration: MaxDuration::known(0),
         roles: BTreeMap::from([
             role("host", "{}"),
             role("guest", r#"{"subscribe": {"to_roles": ["host"]}}"#),

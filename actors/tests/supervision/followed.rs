@@ -47,6 +47,7 @@ impl Fixture {
                 taken: Vec::new(),
             },
             destination: None,
+            is_automatic: false,
         };
         self.tree.start_egress(plan, None).await.unwrap().egress_id
     }

@@ -198,6 +198,15 @@ impl MediaPlane for FaultyPlane {
         self.egress(room, id).await
     }
 
+    async fn set_egress_paused(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+        _: bool,
+    ) -> Result<Option<EgressState>, MediaError> {
+        self.egress(room, id).await
+    }
+
     async fn create_ingress(&self, _: IngressRequest) -> Result<IngressCredentials, MediaError> {
         let mut ingresses = self.ingresses.lock().unwrap();
         let ingress_id: IngressId = format!("IN_{}", ingresses.len()).parse().unwrap();

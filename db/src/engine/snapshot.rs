@@ -8,7 +8,8 @@ use conclave_model::key::{ApiKeyHash, ApiKeyPrefix};
 use conclave_model::project::ProjectStatus;
 use conclave_model::role::Role;
 use conclave_model::room::Room;
-use conclave_model::{ProjectId, RoleName, RoomName, TemplateId};
+use conclave_model::usage::Day;
+use conclave_model::{ProjectId, RoleName, RoomName, TemplateId, Timestamp};
 
 use crate::error::StoreError;
 use crate::sql::Sql;
@@ -129,10 +130,28 @@ pub struct Credential {
     pub prefix: ApiKeyPrefix,
     /// Whether the key is revoked.
     pub revoked: bool,
+    /// Time from which on the key is refused; absent for a key without expiry.
+    pub expires_at: Option<Timestamp>,
+    /// Day of the last request with the key, as far as it is recorded.
+    pub last_used_on: Option<Day>,
     /// Whether the project may start new work.
     pub project_status: ProjectStatus,
     /// Plan name.
     pub plan: String,
+}
+
+impl Credential {
+    /// Returns whether the key has expired at an instant.
+    #[must_use]
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|expires_at| expires_at <= now)
+    }
+
+    /// Returns whether the key is accepted at an instant: neither revoked nor expired.
+    #[must_use]
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        !self.revoked && !self.has_expired(now)
+    }
 }
 
 /// Stored API key.
@@ -142,7 +161,7 @@ pub(crate) struct StoredKey {
     pub(crate) credential: Arc<Credential>,
 }
 
-const SELECT: &str = "SELECT k.hash, k.revoked_at IS NOT NULL AS is_revoked, p.id, p.status, p.plan
+const SELECT: &str = "SELECT k.hash, k.revoked_at IS NOT NULL AS is_revoked, k.expires_at, k.last_used_on, p.id, p.status, p.plan
      FROM api_keys k JOIN projects p ON p.id = k.project_id WHERE k.prefix = ?1";
 
 /// Reads a key by its prefix.
@@ -152,6 +171,10 @@ fn find_key(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<Option<StoredKey>, St
             project_id: row.get("id")?,
             prefix: prefix.clone(),
             revoked: row.get("is_revoked")?,
+            expires_at: row.get("expires_at")?,
+            last_used_on: row
+                .get::<Option<i64>>("last_used_on")?
+                .map(Day::from_number),
             project_status: row.get("status")?,
             plan: row.get("plan")?,
         };

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use conclave_model::key::{ApiKey, ApiKeyLookup, ApiKeyPrefix, ApiKeyRecord};
-use conclave_model::{ErrorCode, Problem, ProjectId};
+use conclave_model::project::Project;
+use conclave_model::usage::Day;
+use conclave_model::{ErrorCode, Problem, ProjectId, Timestamp};
 
 use crate::database::Database;
 use crate::engine::snapshot::Credential;
@@ -12,6 +14,7 @@ use crate::error::StoreError;
 use crate::records::projects::{self, no_such_project};
 use crate::sql::values::args;
 use crate::sql::{Row, Sql};
+use crate::tx::Tx;
 
 /// A created API key, in full.
 #[derive(Debug, Clone)]
@@ -25,7 +28,7 @@ pub struct CreatedApiKey {
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT project_id, prefix, label, created_at, revoked_at FROM api_keys WHERE ",
+            "SELECT project_id, prefix, label, created_at, revoked_at, expires_at, last_used_on FROM api_keys WHERE ",
             $rest
         )
     };
@@ -33,7 +36,12 @@ macro_rules! select {
 
 const SELECT_BY_PREFIX: &str = select!("prefix = ?1");
 const SELECT_OF_PROJECT: &str = select!("project_id = ?1 ORDER BY created_at, prefix");
-const INSERT: &str = "INSERT INTO api_keys (prefix, project_id, hash, label, created_at) VALUES (?1, ?2, ?3, ?4, ?5)";
+const SELECT_REUSABLE: &str = "SELECT prefix FROM api_keys
+     WHERE project_id = ?1 AND label = ?2 AND (revoked_at IS NOT NULL OR expires_at <= ?3) ORDER BY created_at, prefix LIMIT 1";
+const INSERT: &str = "INSERT INTO api_keys (prefix, project_id, hash, label, created_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const RENEW: &str = "UPDATE api_keys SET hash = ?3, revoked_at = NULL, expires_at = ?4 WHERE prefix = ?1 AND project_id = ?2";
+const SET_USED: &str = "UPDATE api_keys SET last_used_on = ?3
+     WHERE prefix = ?1 AND project_id = ?2 AND (last_used_on IS NULL OR last_used_on < ?3)";
 const REVOKE: &str = "UPDATE api_keys SET revoked_at = ?3 WHERE prefix = ?1 AND project_id = ?2 AND revoked_at IS NULL";
 
 fn record(row: &Row<'_>) -> Result<ApiKeyRecord, StoreError> {
@@ -43,6 +51,10 @@ fn record(row: &Row<'_>) -> Result<ApiKeyRecord, StoreError> {
         label: row.get("label")?,
         created_at: row.get("created_at")?,
         revoked_at: row.get("revoked_at")?,
+        expires_at: row.get("expires_at")?,
+        last_used_on: row
+            .get::<Option<i64>>("last_used_on")?
+            .map(Day::from_number),
     })
 }
 
@@ -58,6 +70,27 @@ fn existing(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<ApiKeyRecord, StoreEr
         )
     };
     Ok(find(sql, prefix)?.ok_or_else(not_found)?)
+}
+
+/// Creates a key whose prefix no other key has.
+fn insert(
+    tx: &Tx<'_>,
+    project: &Project,
+    label: &str,
+    expires_at: Option<Timestamp>,
+) -> Result<CreatedApiKey, StoreError> {
+    // A prefix identifies one key, so a key with a used prefix is generated again.
+    let mut key = ApiKey::generate(project.env);
+    while find(tx.sql, &key.prefix())?.is_some() {
+        key = ApiKey::generate(project.env);
+    }
+    let (prefix, hash) = (key.prefix(), key.hash());
+    let row = args![&prefix, &project.id, &hash, label, tx.now, expires_at];
+    tx.sql.put(INSERT, row)?;
+    Ok(CreatedApiKey {
+        record: existing(tx.sql, &prefix)?,
+        key,
+    })
 }
 
 /// API key records.
@@ -94,26 +127,78 @@ impl ApiKeys {
         project: ProjectId,
         label: String,
     ) -> Result<CreatedApiKey, StoreError> {
-        // Read before the write, since the prefix of the key contains the project's environment.
-        let id = project.clone();
-        let Some(owner) = self.0.read(move |sql| projects::find(sql, &id)).await? else {
-            return Err(no_such_project(&project));
-        };
+        self.create_until(project, label, None).await
+    }
+
+    /// Like [`Self::create`]; the key is refused from `expires_at` on.
+    ///
+    /// # Errors
+    /// Refused when there is no such project.
+    pub async fn create_until(
+        &self,
+        project: ProjectId,
+        label: String,
+        expires_at: Option<Timestamp>,
+    ) -> Result<CreatedApiKey, StoreError> {
         self.0
             .write(Queue::for_project(&project), move |tx| {
-                // A prefix identifies one key, so a key with a used prefix is generated again.
-                let mut key = ApiKey::generate(owner.env);
-                while find(tx.sql, &key.prefix())?.is_some() {
-                    key = ApiKey::generate(owner.env);
-                }
-                tx.sql.put(
-                    INSERT,
-                    args![&key.prefix(), &project, &key.hash(), &label, tx.now],
-                )?;
+                let Some(owner) = projects::find(tx.sql, &project)? else {
+                    return Err(no_such_project(&project));
+                };
+                insert(tx, &owner, &label, expires_at)
+            })
+            .await
+    }
+
+    /// Gives a project's oldest revoked or expired key with this label a new secret and expiry, or creates a key if there is none. So a
+    /// program that needs a key for a moment leaves one record, however often it runs, and two that run at once have a key each.
+    ///
+    /// # Errors
+    /// Refused when there is no such project.
+    pub async fn create_or_renew(
+        &self,
+        project: ProjectId,
+        label: String,
+        expires_at: Timestamp,
+    ) -> Result<CreatedApiKey, StoreError> {
+        self.0
+            .write(Queue::for_project(&project), move |tx| {
+                let Some(owner) = projects::find(tx.sql, &project)? else {
+                    return Err(no_such_project(&project));
+                };
+                let reusable =
+                    tx.sql
+                        .one(SELECT_REUSABLE, args![&project, &label, tx.now], |row| {
+                            row.read::<ApiKeyPrefix>(0)
+                        })?;
+                let Some(prefix) = reusable else {
+                    return insert(tx, &owner, &label, Some(expires_at));
+                };
+                // The earlier secret stays refused, since its hash is replaced.
+                let key = ApiKey::renew(&prefix);
+                tx.sql
+                    .put(RENEW, args![&prefix, &project, &key.hash(), expires_at])?;
                 Ok(CreatedApiKey {
-                    record: existing(tx.sql, &key.prefix())?,
+                    record: existing(tx.sql, &prefix)?,
                     key,
                 })
+            })
+            .await
+    }
+
+    /// Records the day of a request with a key, unless a later one is recorded.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_use(
+        &self,
+        project: ProjectId,
+        prefix: ApiKeyPrefix,
+        day: Day,
+    ) -> Result<(), StoreError> {
+        self.0
+            .write(Queue::for_project(&project), move |tx| {
+                tx.sql.put(SET_USED, args![&prefix, &project, day.number()])
             })
             .await
     }

@@ -228,7 +228,7 @@ fn exchange(
         .map(|changed| changed.id);
     let context = TokenContext {
         role_change,
-        ..token_context(sql, room, role, identity)?
+        ..token_context(sql, room, role, identity, tx.now)?
     };
     Ok(CodeExchange {
         identity: code.identity.clone(),

@@ -1,5 +1,8 @@
 //! Webhook deliveries. Their state is stored here; the endpoint's actor only drives it.
 
+use std::collections::HashSet;
+
+use conclave_model::event::EndpointDisabledEvent;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::webhook::{Attempt, Delivery, DeliveryStatus};
@@ -78,34 +81,60 @@ const SELECT_RETRIES: &str = "SELECT d.id, e.type, e.room, e.payload, d.attempts
      WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts > 0
        AND d.next_attempt_at <= ?3
      ORDER BY d.next_attempt_at, d.seq LIMIT ?4";
+/// First attempt of the last event of a disabled endpoint, the only one that is made.
+const SELECT_NOTICE: &str = "SELECT d.id, e.type, e.room, e.payload, d.attempts, d.next_attempt_at
+     FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
+     WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts = 0 AND d.event_type = ?3
+     ORDER BY d.seq LIMIT ?4";
+/// Rooms with an event whose first attempt failed.
+const WAITING_ROOMS: &str = "SELECT e.room FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
+     WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts > 0 AND d.next_attempt_at > 0
+     LIMIT ?3";
+const HAS_NOTICE: &str = "SELECT EXISTS
+     (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = ?1 AND status = 'pending' AND attempts = 0 AND event_type = ?2)";
 const HAS_FIRST: &str = "SELECT EXISTS
      (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = ?1 AND status = 'pending' AND attempts = 0)";
 const NEXT_RETRY: &str = "SELECT min(next_attempt_at) FROM webhook_deliveries
      WHERE endpoint_id = ?1 AND status = 'pending' AND attempts > 0";
 const LAST_RETRY: &str = "SELECT max(next_attempt_at) FROM webhook_deliveries
      WHERE endpoint_id = ?1 AND status = 'pending' AND attempts > 0";
-const HAS_DELIVERED: &str = "SELECT EXISTS (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = ?1 AND status = 'delivered')";
+/// In one query, since each is a round trip.
+const STATE: &str = "SELECT enabled,
+        EXISTS (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = ?1 AND status = 'delivered') AS has_delivered
+     FROM webhook_endpoints WHERE id = ?1";
 const BRING_FORWARD: &str = "UPDATE webhook_deliveries SET next_attempt_at = ?3 WHERE seq IN
      (SELECT seq FROM webhook_deliveries
       WHERE endpoint_id = ?1 AND project_id = ?5 AND status = 'pending' AND attempts > 0 AND next_attempt_at > ?2
       LIMIT ?4)";
 /// Queries of an endpoint's queue, each with the index that serves it.
 #[cfg(test)]
-pub(crate) const QUEUE: [(&str, &str); 7] = [
+pub(crate) const QUEUE: [(&str, &str); 10] = [
+    (SELECT_NOTICE, "webhook_deliveries_first"),
+    (HAS_NOTICE, "webhook_deliveries_first"),
+    (WAITING_ROOMS, "webhook_deliveries_retries"),
     (SELECT_FIRST, "webhook_deliveries_first"),
     (HAS_FIRST, "webhook_deliveries_first"),
     (SELECT_RETRIES, "webhook_deliveries_retries"),
     (NEXT_RETRY, "webhook_deliveries_retries"),
     (LAST_RETRY, "webhook_deliveries_retries"),
     (BRING_FORWARD, "webhook_deliveries_retries"),
-    (HAS_DELIVERED, "webhook_deliveries_of_endpoint_by_status"),
+    (STATE, "webhook_deliveries_of_endpoint_by_status"),
 ];
+/// Maximum waiting retries up to which first attempts are made between ticks. A receiver with more is failing, and its rooms are not worth
+/// comparing.
+const MAX_WAITING: u32 = 100;
 /// Maximum deliveries changed by one write.
 const STEP: u32 = 1_000;
 const REQUEUE: &str =
     "UPDATE webhook_deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?3
      WHERE id = ?1 AND project_id = ?2 AND status = 'failed'
-       AND EXISTS (SELECT 1 FROM webhook_endpoints w WHERE w.id = endpoint_id AND w.active = 1)";
+       AND EXISTS (SELECT 1 FROM webhook_endpoints w WHERE w.id = endpoint_id AND w.active = 1 AND w.enabled = 1)";
+const IS_DELETED: &str =
+    "SELECT NOT EXISTS (SELECT 1 FROM webhook_endpoints WHERE id = ?1 AND active = 1)";
+const FAILS: &str = "UPDATE webhook_endpoints SET failing_since = ?3
+     WHERE id = ?1 AND project_id = ?2 AND failing_since IS NULL";
+const RECOVERS: &str = "UPDATE webhook_endpoints SET failing_since = NULL
+     WHERE id = ?1 AND project_id = ?2 AND failing_since IS NOT NULL";
 const RECORD_ATTEMPT: &str = "UPDATE webhook_deliveries
      SET status = ?3, attempts = ?4, next_attempt_at = ?5, delivered_at = ?6, last_error = ?7, response_status = ?8
      WHERE id = ?1 AND project_id = ?2 AND status = 'pending'
@@ -206,7 +235,7 @@ impl Deliveries {
     /// Returns a failed delivery to the queue, with no attempts counted.
     ///
     /// # Errors
-    /// Refused when the project has no such delivery, it has not failed, or its endpoint was deleted.
+    /// Refused when the project has no such delivery, it has not failed, or its endpoint was deleted or is not active.
     pub async fn retry(
         &self,
         project: ProjectId,
@@ -221,7 +250,14 @@ impl Deliveries {
                 let delivery = existing(tx.sql, &project, id)?;
                 // The condition of the update is the rule. The row read afterwards only decides which refusal it was.
                 match (requeued, delivery.status) {
-                    (0, DeliveryStatus::Failed) => not_retryable("its endpoint has been deleted"),
+                    (0, DeliveryStatus::Failed)
+                        if tx.sql.value(IS_DELETED, args![delivery.endpoint_id])? =>
+                    {
+                        not_retryable("its endpoint has been deleted")
+                    }
+                    (0, DeliveryStatus::Failed) => {
+                        not_retryable("its endpoint is not active; enable it first")
+                    }
                     (0, _) => not_retryable("only a failed delivery can be retried"),
                     _ => Ok(delivery),
                 }
@@ -258,19 +294,81 @@ impl Deliveries {
             .await
     }
 
-    /// Reads the due times of a webhook endpoint's deliveries.
+    /// Reads at most `limit` first attempts that may leave between ticks: in event order, without rooms in which an earlier event waits for
+    /// its next attempt.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn due_at_once(
+        &self,
+        project: ProjectId,
+        endpoint: EndpointId,
+        limit: u32,
+    ) -> Result<Vec<DueDelivery>, StoreError> {
+        self.0
+            .read(move |sql| {
+                let rooms = sql.many(
+                    WAITING_ROOMS,
+                    args![endpoint, &project, MAX_WAITING + 1],
+                    |row| row.get::<String>("room"),
+                )?;
+                if rooms.len() > MAX_WAITING as usize {
+                    return Ok(Vec::new());
+                }
+                let waiting: HashSet<String> = rooms.into_iter().collect();
+                let mut found = sql.many(SELECT_FIRST, args![endpoint, &project, limit], due)?;
+                // An event about no room keeps no order.
+                found.retain(|due| due.room.is_empty() || !waiting.contains(&due.room));
+                Ok(found)
+            })
+            .await
+    }
+
+    /// Reads the last event of a disabled webhook endpoint, if its only attempt has not been made.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn due_notice(
+        &self,
+        project: ProjectId,
+        endpoint: EndpointId,
+    ) -> Result<Vec<DueDelivery>, StoreError> {
+        self.0
+            .read(move |sql| {
+                let name = EndpointDisabledEvent::NAME;
+                sql.many(SELECT_NOTICE, args![endpoint, &project, name, 1u32], due)
+            })
+            .await
+    }
+
+    /// Reads the due times of a webhook endpoint's deliveries. If it is not active, only its last event is due.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn queue(&self, endpoint: EndpointId) -> Result<EndpointQueue, StoreError> {
         self.0
             .read(move |sql| {
+                let state: Option<(bool, bool)> = sql.one(STATE, args![endpoint], |row| {
+                    Ok((row.get("enabled")?, row.get("has_delivered")?))
+                })?;
+                // The rows of a deleted endpoint are purged.
+                let Some((is_active, has_delivered)) = state else {
+                    return Ok(EndpointQueue::default());
+                };
+                if !is_active {
+                    let name = EndpointDisabledEvent::NAME;
+                    return Ok(EndpointQueue {
+                        has_first_attempts: sql.value(HAS_NOTICE, args![endpoint, name])?,
+                        has_delivered,
+                        ..EndpointQueue::default()
+                    });
+                }
                 Ok(EndpointQueue {
                     // Four short index reads in one snapshot.
                     has_first_attempts: sql.value(HAS_FIRST, args![endpoint])?,
                     next_retry: sql.value(NEXT_RETRY, args![endpoint])?,
                     last_retry: sql.value(LAST_RETRY, args![endpoint])?,
-                    has_delivered: sql.value(HAS_DELIVERED, args![endpoint])?,
+                    has_delivered,
                 })
             })
             .await
@@ -297,7 +395,7 @@ impl Deliveries {
             .await
     }
 
-    /// Records the result of an attempt. A delivery that is no longer pending, because its endpoint was deleted meanwhile, does not change.
+    /// Records the result of an attempt, and since when the endpoint has failed. A delivery that is no longer pending, because its endpoint was deleted meanwhile, does not change.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -319,7 +417,14 @@ impl Deliveries {
                     attempt.outcome.error.as_deref().unwrap_or(""),
                     attempt.outcome.response_status,
                 ];
-                tx.sql.put(RECORD_ATTEMPT, row)
+                tx.sql.put(RECORD_ATTEMPT, row)?;
+                let endpoint = attempt.endpoint_id;
+                if attempt.outcome.error.is_some() {
+                    tx.sql
+                        .put(FAILS, args![endpoint, &attempt.project_id, attempt.at])
+                } else {
+                    tx.sql.put(RECOVERS, args![endpoint, &attempt.project_id])
+                }
             })
             .await
     }

@@ -56,6 +56,13 @@ const SEALED_TABLES: &[SealedTable] = &[
         purpose: webhook_endpoints::PURPOSE,
     },
     SealedTable {
+        select: "SELECT previous_secret AS sealed, previous_secret_key_id AS key_id, project_id, id
+                 FROM webhook_endpoints WHERE previous_secret_key_id <> ?1",
+        update: "UPDATE webhook_endpoints SET previous_secret = ?1, previous_secret_key_id = ?2 WHERE project_id = ?3 AND id = ?4",
+        key: &["project_id", "id"],
+        purpose: webhook_endpoints::PURPOSE,
+    },
+    SealedTable {
         select: "SELECT d.sealed, d.key_id, t.project_id, d.id
                  FROM destinations d JOIN templates t ON t.id = d.template_id WHERE d.key_id <> ?1",
         update: "UPDATE destinations SET sealed = ?1, key_id = ?2

@@ -116,7 +116,7 @@ pub struct LiveRecords {
     pub egresses: Vec<RunningEgress>,
     /// Ingress endpoints that are not final.
     pub ingresses: Vec<Ingress>,
-    /// Active webhook endpoints.
+    /// Webhook endpoints, active or not.
     pub webhook_endpoints: Vec<EndpointId>,
 }
 
@@ -136,7 +136,7 @@ fn live_records(sql: Sql<'_>, project: &ProjectId) -> Result<LiveRecords, StoreE
         "the ingress endpoints of a project were not loaded",
         ingresses,
     )?;
-    let webhook_endpoints = webhook_endpoints::active_ids(sql, project);
+    let webhook_endpoints = webhook_endpoints::ids(sql, project);
     let webhook_endpoints = left_out(
         "the webhook endpoints of a project were not loaded",
         webhook_endpoints,
@@ -182,15 +182,29 @@ const BATCH: u32 = 1_000;
 
 const DELETE_RESPONSES: &str = "DELETE FROM idempotency WHERE (project_id, operation, key, caller) IN
         (SELECT project_id, operation, key, caller FROM idempotency WHERE created_at <= ?1 LIMIT ?2)";
-const DELETE_DELIVERIES: &str = "DELETE FROM webhook_deliveries WHERE seq IN
-        (SELECT d.seq FROM events e JOIN webhook_deliveries d ON d.event_id = e.id
-         WHERE e.created_at <= ?1 AND d.status <> 'pending' LIMIT ?2)";
-const DELETE_EVENTS: &str = "DELETE FROM events WHERE id IN
+const DELETE_SAMPLES: &str = "DELETE FROM quality_samples WHERE (session_id, at) IN
+        (SELECT session_id, at FROM quality_samples WHERE at <= ?1 LIMIT ?2)";
+/// Up to the last event that is old enough. Events may be kept for longer than their deliveries, so a search by the events' age would read
+/// the whole history each time.
+pub(crate) const DELETE_DELIVERIES: &str = "DELETE FROM webhook_deliveries WHERE seq IN
+        (SELECT seq FROM webhook_deliveries
+         WHERE event_id <= (SELECT id FROM events WHERE created_at <= ?1 ORDER BY created_at DESC, id DESC LIMIT 1)
+           AND created_at <= ?1 AND status <> 'pending' ORDER BY event_id LIMIT ?2)";
+pub(crate) const DELETE_EVENTS: &str = "DELETE FROM events WHERE id IN
         (SELECT id FROM events e WHERE created_at <= ?1
            AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE event_id = e.id) LIMIT ?2)
      RETURNING project_id, id";
 const SET_LAST_DELETED: &str =
     "UPDATE projects SET events_deleted = ?2 WHERE id = ?1 AND events_deleted < ?2";
+
+/// Ages at which the log's records are deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogRetention {
+    /// Age of final deliveries.
+    pub deliveries: Duration,
+    /// Age of events. An event is kept for at least as long as its deliveries, which have their payload from it.
+    pub events: Duration,
+}
 
 /// Server-wide records.
 #[derive(Debug, Clone)]
@@ -340,24 +354,43 @@ impl ServerRecords {
             .await
     }
 
-    /// Deletes stored responses older than 24 hours, and final deliveries and their events older than `retention`, in all projects. Returns
-    /// the number of deleted rows; 0 if nothing is left to delete.
+    /// Deletes stored responses older than 24 hours, and final deliveries and events older than `retention`, in all projects. Returns the
+    /// number of deleted rows; 0 if nothing is left to delete.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
-    pub async fn delete_expired(&self, retention: Duration) -> Result<usize, StoreError> {
+    pub async fn delete_expired(&self, retention: LogRetention) -> Result<usize, StoreError> {
         self.database
             // At most 1,000 rows of each kind, so that other writes do not wait long. The caller repeats until 0.
             .write(Queue::SERVER, move |tx| {
-                let oldest_event = tx.now.before(retention);
+                let LogRetention { deliveries, events } = retention;
+                let oldest_delivery = tx.now.before(deliveries);
+                let oldest_event = tx.now.before(events.max(deliveries));
                 let responses = tx
                     .sql
                     .change(DELETE_RESPONSES, args![tx.now.before(RETENTION), BATCH])?;
                 // Deliveries before their events, which cannot be deleted while a delivery refers to them.
                 let deliveries = tx
                     .sql
-                    .change(DELETE_DELIVERIES, args![oldest_event, BATCH])?;
+                    .change(DELETE_DELIVERIES, args![oldest_delivery, BATCH])?;
                 Ok(responses + deliveries + delete_events(tx, oldest_event)?)
+            })
+            .await
+    }
+}
+
+impl ServerRecords {
+    /// Deletes samples of sessions' quality that are older than `retention`, in all projects. Returns the number of deleted rows; 0 if
+    /// nothing is left to delete.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn delete_quality_samples(&self, retention: Duration) -> Result<usize, StoreError> {
+        self.database
+            // At most 1,000, as in `delete_expired`.
+            .write(Queue::SERVER, move |tx| {
+                let oldest = tx.now.before(retention);
+                tx.sql.change(DELETE_SAMPLES, args![oldest, BATCH])
             })
             .await
     }

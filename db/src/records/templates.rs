@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use conclave_model::bounded::MaxDuration;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::role::Role;
-use conclave_model::template::{Region, Template, check_references, referring_role};
+use conclave_model::room::duration_limit;
+use conclave_model::template::{AutoRecord, Region, Template, check_references, referring_role};
 use conclave_model::{ErrorCode, Problem, ProjectId, RoleName, TemplateId, TemplateName};
 
 use crate::database::Database;
@@ -25,6 +27,10 @@ pub struct NewTemplate {
     pub name: TemplateName,
     /// Preferred region of its rooms' media.
     pub region: Region,
+    /// Recording that starts by itself.
+    pub auto_record: Option<AutoRecord>,
+    /// Maximum duration of its rooms.
+    pub max_duration: MaxDuration,
     /// Roles by name.
     pub roles: BTreeMap<RoleName, Role>,
 }
@@ -36,13 +42,17 @@ pub struct TemplateChange {
     pub name: Option<TemplateName>,
     /// New region.
     pub region: Option<Region>,
+    /// New recording that starts by itself; `Some(None)` removes it.
+    pub auto_record: Option<Option<AutoRecord>>,
+    /// New maximum duration of its rooms.
+    pub max_duration: Option<MaxDuration>,
     /// Roles to create, or to replace as a whole.
     pub roles: BTreeMap<RoleName, Role>,
 }
 
 const SELECT: &str =
     "SELECT t.id, t.project_id, t.name, p.default_template_id IS NOT DISTINCT FROM t.id AS is_default, t.region,
-            t.created_at, t.updated_at
+            t.max_duration_seconds, t.auto_record, t.created_at, t.updated_at
      FROM templates t JOIN projects p ON p.id = t.project_id";
 
 /// A created or replaced role.
@@ -75,11 +85,14 @@ const NAME_EXISTS: &str =
 const IN_USE: &str = "SELECT EXISTS (SELECT 1 FROM rooms WHERE template_id = ?1 AND project_id = ?2 AND status = 'open')";
 const ROLE_HELD: &str = "SELECT EXISTS (SELECT 1 FROM rooms r JOIN sessions s ON s.room_id = r.id AND s.left_at IS NULL
                     WHERE r.template_id = ?1 AND r.project_id = ?2 AND r.status = 'open' AND s.role || '' = ?3)";
-const INSERT: &str = "INSERT INTO templates (id, project_id, name, region, created_at, updated_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?5)";
+const INSERT: &str = "INSERT INTO templates (id, project_id, name, region, created_at, updated_at, max_duration_seconds, auto_record)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7)";
 const UPDATE: &str =
-    "UPDATE templates SET name = coalesce(?3, name), region = coalesce(?4, region), updated_at = ?5
+    "UPDATE templates SET name = coalesce(?3, name), region = coalesce(?4, region), updated_at = ?5,
+                          max_duration_seconds = nullif(coalesce(?6, max_duration_seconds), 0)
      WHERE id = ?1 AND project_id = ?2";
+const SET_AUTO_RECORD: &str =
+    "UPDATE templates SET auto_record = ?3 WHERE id = ?1 AND project_id = ?2";
 const DELETE: &str = "DELETE FROM templates WHERE id = ?1 AND project_id = ?2";
 const PUT_ROLE: &str = "INSERT INTO roles (template_id, name, body) VALUES (?1, ?2, ?3)
      ON CONFLICT (template_id, name) DO UPDATE SET body = excluded.body";
@@ -94,10 +107,25 @@ fn template(row: &Row<'_>) -> Result<Template, StoreError> {
         name: row.get("name")?,
         is_default: row.get("is_default")?,
         region: row.get("region")?,
+        auto_record: auto_record(row)?,
+        max_duration_seconds: row.get("max_duration_seconds")?,
         roles: BTreeMap::new(),
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
     })
+}
+
+/// Reads the recording that starts by itself, of a template or of a room.
+pub(crate) fn auto_record(row: &Row<'_>) -> Result<Option<AutoRecord>, StoreError> {
+    let json: Option<String> = row.get("auto_record")?;
+    Ok(json.map(|json| serde_json::from_str(&json)).transpose()?)
+}
+
+/// Returns the JSON of a recording that starts by itself, for its column.
+pub(crate) fn auto_record_json(
+    auto_record: Option<&AutoRecord>,
+) -> Result<Option<String>, StoreError> {
+    Ok(auto_record.map(serde_json::to_string).transpose()?)
 }
 
 fn role(row: &Row<'_>) -> Result<Role, StoreError> {
@@ -260,8 +288,21 @@ fn update(
 ) -> Result<(), StoreError> {
     tx.sql.put(
         UPDATE,
-        args![id, project, change.name.as_ref(), change.region, tx.now],
+        args![
+            id,
+            project,
+            change.name.as_ref(),
+            change.region,
+            tx.now,
+            change.max_duration.map(i64::from)
+        ],
     )?;
+    // A statement of its own, because NULL is a value here.
+    if let Some(auto_record) = &change.auto_record {
+        let json = auto_record_json(auto_record.as_ref())?;
+        tx.sql
+            .put(SET_AUTO_RECORD, args![id, project, json.as_deref()])?;
+    }
     // Roles are stored as JSON: they are read and replaced as a whole.
     put_roles(tx, id, change.roles.values())
 }
@@ -275,7 +316,15 @@ fn insert(tx: &Tx<'_>, new: &NewTemplate) -> Result<TemplateId, StoreError> {
     let id = TemplateId::new();
     tx.sql.put(
         INSERT,
-        args![&id, &new.project_id, &new.name, new.region, tx.now],
+        args![
+            &id,
+            &new.project_id,
+            &new.name,
+            new.region,
+            tx.now,
+            duration_limit(new.max_duration),
+            auto_record_json(new.auto_record.as_ref())?.as_deref()
+        ],
     )?;
     put_roles(tx, &id, new.roles.values())?;
     Ok(id)

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use conclave_model::event::EventType;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::webhook::WebhookEndpoint;
-use conclave_model::{EndpointId, ErrorCode, Problem, ProjectId, Secret};
+use conclave_model::webhook::{
+    DisabledEndpoint, PreviousSecret, WebhookEndpoint, WebhookEndpointChange,
+};
+use conclave_model::{EndpointId, ErrorCode, Problem, ProjectId, Secret, Timestamp};
 
 use crate::database::Database;
 use crate::engine::writer::Queue;
@@ -18,22 +21,43 @@ use crate::vault::{Sealed, Vault};
 /// Purpose that signing secrets are sealed for. It is in every sealed secret, so it never changes.
 pub(crate) const PURPOSE: &str = "webhook endpoint secret";
 
+// In the table, `active` is 0 for a deleted endpoint, and `enabled` is 0 for one that receives no events.
 const SELECT: &str =
-    "SELECT id, project_id, url, active, created_at, secret, secret_key_id FROM webhook_endpoints";
-const SELECT_ACTIVE_IDS: &str =
-    "SELECT id FROM webhook_endpoints WHERE project_id = ?1 AND active = 1";
+    "SELECT id, project_id, url, enabled, created_at, events, description, failing_since, disabled_at, disabled_reason,
+            secret, secret_key_id, previous_secret, previous_secret_key_id, previous_secret_until
+     FROM webhook_endpoints";
+const SELECT_IDS: &str = "SELECT id FROM webhook_endpoints WHERE project_id = ?1 AND active = 1";
 const INSERT: &str =
     "INSERT INTO webhook_endpoints (id, project_id, url, secret, secret_key_id, active, created_at)
      VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6)";
 /// A deleted endpoint is inactive, and has no secret. Its row remains until its pending deliveries are purged.
-const DELETE: &str = "UPDATE webhook_endpoints SET active = 0, secret = ?3, secret_key_id = NULL
+const DELETE: &str = "UPDATE webhook_endpoints SET active = 0, secret = ?3, secret_key_id = NULL,
+            previous_secret = NULL, previous_secret_key_id = NULL, previous_secret_until = NULL
      WHERE id = ?1 AND project_id = ?2 AND active = 1";
 const SELECT_DELETED: &str =
     "SELECT id, project_id FROM webhook_endpoints WHERE active = 0 LIMIT 1";
-/// Active endpoints with a failed delivery that will be attempted again, or whose last final delivery failed.
-pub(crate) const SELECT_FAILING: &str = "SELECT id, project_id, url FROM webhook_endpoints
+const UPDATE: &str = "UPDATE webhook_endpoints
+     SET url = ?3, events = ?4, description = ?5, enabled = ?6, failing_since = ?7, disabled_at = ?8, disabled_reason = ?9
+     WHERE id = ?1 AND project_id = ?2 AND active = 1";
+/// The previous secret is the current one, sealed as it is.
+const ROTATE: &str = "UPDATE webhook_endpoints
+     SET previous_secret = secret, previous_secret_key_id = secret_key_id, previous_secret_until = ?5, secret = ?3, secret_key_id = ?4
+     WHERE id = ?1 AND project_id = ?2 AND active = 1";
+const FORGET_PREVIOUS: &str = "UPDATE webhook_endpoints
+     SET previous_secret = NULL, previous_secret_key_id = NULL, previous_secret_until = NULL
+     WHERE id = ?1 AND project_id = ?2 AND previous_secret_until <= ?3";
+const PREVIOUS_UNTIL: &str =
+    "SELECT previous_secret_until FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2";
+const DISABLE: &str =
+    "UPDATE webhook_endpoints SET enabled = 0, disabled_at = ?3, disabled_reason = ?4
+     WHERE id = ?1 AND project_id = ?2 AND active = 1 AND enabled = 1 AND failing_since <= ?5";
+/// Endpoints that the server has disabled, and active ones with a failed delivery that will be attempted again, or whose last final
+/// delivery failed.
+pub(crate) const SELECT_FAILING: &str =
+    "SELECT id, project_id, url, disabled_at FROM webhook_endpoints
      WHERE active = 1
-       AND (EXISTS (SELECT 1 FROM webhook_deliveries
+       AND (disabled_at IS NOT NULL
+            OR EXISTS (SELECT 1 FROM webhook_deliveries
                     WHERE endpoint_id = webhook_endpoints.id AND status = 'pending' AND attempts > 0
                       AND next_attempt_at > 0)
             OR coalesce((SELECT max(seq) FROM webhook_deliveries
@@ -41,7 +65,7 @@ pub(crate) const SELECT_FAILING: &str = "SELECT id, project_id, url FROM webhook
              > coalesce((SELECT max(seq) FROM webhook_deliveries
                          WHERE endpoint_id = webhook_endpoints.id AND status = 'delivered'), 0))
      LIMIT ?1";
-const IS_ACTIVE: &str = "SELECT EXISTS (SELECT 1 FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2 AND active = 1)";
+const IS_ACTIVE: &str = "SELECT EXISTS (SELECT 1 FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2 AND active = 1 AND enabled = 1)";
 /// The newest first, since lists would have to skip them.
 const PURGE_DELIVERIES: &str = "DELETE FROM webhook_deliveries WHERE seq IN
      (SELECT seq FROM webhook_deliveries WHERE endpoint_id = ?1 AND project_id = ?2 AND status = 'pending'
@@ -60,56 +84,142 @@ pub struct FailingEndpoint {
     pub project_id: ProjectId,
     /// URL that deliveries are posted to.
     pub url: String,
+    /// Time at which the server disabled it; `None` if it is active.
+    pub disabled_at: Option<Timestamp>,
 }
 
 /// Stored endpoint. Without an encryption key, its secret is not sealed.
 struct Stored {
     endpoint: WebhookEndpoint,
-    secret: Vec<u8>,
+    secret: StoredSecret,
+    previous: Option<(StoredSecret, Timestamp)>,
+}
+
+/// Stored secret, sealed if there is a key id.
+struct StoredSecret {
+    bytes: Vec<u8>,
     key_id: Option<String>,
 }
 
 fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
+    let until: Option<Timestamp> = row.get("previous_secret_until")?;
     let endpoint = WebhookEndpoint {
         id: row.get("id")?,
         project_id: row.get("project_id")?,
         url: row.get("url")?,
+        events: stored_events(row)?,
+        description: row.get("description")?,
         // Filled in by `unseal` where it is needed. Lists never decrypt.
         secret: Secret::new(""),
-        active: row.get("active")?,
+        previous_secret: until.map(|until| PreviousSecret {
+            secret: Secret::new(""),
+            until,
+        }),
+        active: row.get("enabled")?,
+        failing_since: row.get("failing_since")?,
+        disabled: disabled(row)?,
         created_at: row.get("created_at")?,
     };
+    let previous: Option<Vec<u8>> = row.get("previous_secret")?;
+    let previous_key_id = row.get("previous_secret_key_id")?;
     Ok(Stored {
         endpoint,
-        secret: row.get("secret")?,
-        key_id: row.get("secret_key_id")?,
+        secret: StoredSecret {
+            bytes: row.get("secret")?,
+            key_id: row.get("secret_key_id")?,
+        },
+        previous: previous.zip(until).map(|(bytes, until)| {
+            let secret = StoredSecret {
+                bytes,
+                key_id: previous_key_id,
+            };
+            (secret, until)
+        }),
     })
 }
 
+/// Reads the event types; all if there is no list.
+fn stored_events(row: &Row<'_>) -> Result<Vec<EventType>, StoreError> {
+    let events: Option<String> = row.get("events")?;
+    let parse = |events: String| serde_json::from_str(&events).map_err(StoreError::from);
+    events.map_or_else(|| Ok(Vec::new()), parse)
+}
+
+fn disabled(row: &Row<'_>) -> Result<Option<DisabledEndpoint>, StoreError> {
+    let at: Option<Timestamp> = row.get("disabled_at")?;
+    let reason: Option<String> = row.get("disabled_reason")?;
+    Ok(at.map(|at| DisabledEndpoint {
+        at,
+        reason: reason.unwrap_or_default(),
+    }))
+}
+
 impl Stored {
-    /// Returns the endpoint with its decrypted secret.
+    /// Returns the endpoint with its decrypted secrets.
     fn unseal(self, vault: &Vault) -> Result<WebhookEndpoint, StoreError> {
+        let id = self.endpoint.id;
+        let previous = self.previous.map(|(secret, until)| {
+            let secret = secret.unseal(vault, id)?;
+            Ok::<_, StoreError>(PreviousSecret { secret, until })
+        });
+        Ok(WebhookEndpoint {
+            secret: self.secret.unseal(vault, id)?,
+            previous_secret: previous.transpose()?,
+            ..self.endpoint
+        })
+    }
+}
+
+impl StoredSecret {
+    fn unseal(self, vault: &Vault, endpoint: EndpointId) -> Result<Secret, StoreError> {
         let plain = match self.key_id {
             // Stored without a key of the deployment.
-            None => self.secret,
+            None => self.bytes,
             Some(key_id) => vault
                 .open_sealed(
                     &Sealed {
                         key_id,
-                        bytes: self.secret,
+                        bytes: self.bytes,
                     },
                     PURPOSE,
                 )
-                .map_err(|error| {
-                    StoreError::Fault(format!("the secret of {}: {error}", self.endpoint.id))
-                })?,
+                .map_err(|error| StoreError::Fault(format!("the secret of {endpoint}: {error}")))?,
         };
         let plain = String::from_utf8(plain)
             .map_err(|_| StoreError::Fault("a secret is not text".into()))?;
-        Ok(WebhookEndpoint {
-            secret: Secret::new(plain),
-            ..self.endpoint
-        })
+        Ok(Secret::new(plain))
+    }
+}
+
+/// Reads a webhook endpoint that was not deleted.
+fn existing(sql: Sql<'_>, project: &ProjectId, id: EndpointId) -> Result<Stored, StoreError> {
+    let query = format!("{SELECT} WHERE id = ?1 AND project_id = ?2 AND active = 1");
+    Ok(sql
+        .one(&query, args![id, project], stored)?
+        .ok_or_else(not_found)?)
+}
+
+fn apply(endpoint: &mut WebhookEndpoint, change: WebhookEndpointChange) {
+    if let Some(url) = change.url {
+        if url != endpoint.url {
+            // The failures were another receiver's.
+            endpoint.failing_since = None;
+        }
+        endpoint.url = url;
+    }
+    if let Some(events) = change.events {
+        endpoint.events = events;
+    }
+    if let Some(description) = change.description {
+        endpoint.description = description;
+    }
+    if let Some(active) = change.active {
+        // The receiver gets the whole time again. An active endpoint's failures go on.
+        if active && !endpoint.active {
+            endpoint.failing_since = None;
+            endpoint.disabled = None;
+        }
+        endpoint.active = active;
     }
 }
 
@@ -120,15 +230,15 @@ fn not_found() -> Problem {
     )
 }
 
-/// Returns the query that lists a project's active webhook endpoints, newest first.
+/// Returns the query that lists a project's webhook endpoints, newest first.
 pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
         .and("active =", Some(true))
 }
 
-/// Reads a project's active endpoint ids.
-pub(crate) fn active_ids(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<EndpointId>, StoreError> {
-    sql.many(SELECT_ACTIVE_IDS, args![project], |row| row.get("id"))
+/// Reads a project's endpoint ids.
+pub(crate) fn ids(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<EndpointId>, StoreError> {
+    sql.many(SELECT_IDS, args![project], |row| row.get("id"))
 }
 
 /// Webhook endpoint records.
@@ -157,14 +267,137 @@ impl WebhookEndpoints {
                 let key_id = sealed.as_ref().map(|sealed| &sealed.key_id);
                 tx.sql
                     .put(INSERT, args![id, &project, &url, bytes, key_id, tx.now])?;
-                Ok(WebhookEndpoint {
+                Ok(WebhookEndpoint::new(id, project, url, secret, tx.now))
+            })
+            .await
+    }
+
+    /// Reads a webhook endpoint, active or not. Its secrets are blank.
+    ///
+    /// # Errors
+    /// Refused when the project has no such webhook endpoint.
+    pub async fn get(
+        &self,
+        project: ProjectId,
+        id: EndpointId,
+    ) -> Result<WebhookEndpoint, StoreError> {
+        self.0
+            .read(move |sql| Ok(existing(sql, &project, id)?.endpoint))
+            .await
+    }
+
+    /// Changes a webhook endpoint. Enabling it forgets why it was disabled; a new URL forgets earlier failures.
+    ///
+    /// # Errors
+    /// Refused when the project has no such webhook endpoint.
+    pub async fn update(
+        &self,
+        project: ProjectId,
+        id: EndpointId,
+        change: WebhookEndpointChange,
+    ) -> Result<WebhookEndpoint, StoreError> {
+        self.0
+            .write(Queue::for_project(&project), move |tx| {
+                let mut endpoint = existing(tx.sql, &project, id)?.endpoint;
+                apply(&mut endpoint, change);
+                let events = (!endpoint.events.is_empty())
+                    .then(|| serde_json::to_string(&endpoint.events))
+                    .transpose()?;
+                let disabled = endpoint.disabled.as_ref();
+                let row = args![
                     id,
-                    project_id: project,
-                    url,
-                    secret,
-                    active: true,
-                    created_at: tx.now,
-                })
+                    &project,
+                    &endpoint.url,
+                    events.as_deref(),
+                    &endpoint.description,
+                    endpoint.active,
+                    endpoint.failing_since,
+                    disabled.map(|disabled| disabled.at),
+                    disabled.map(|disabled| disabled.reason.as_str()),
+                ];
+                tx.sql.put(UPDATE, row)?;
+                Ok(endpoint)
+            })
+            .await
+    }
+
+    /// Replaces a webhook endpoint's secret. Until `until`, deliveries are signed with the previous one, too. The returned endpoint has
+    /// the new secret.
+    ///
+    /// # Errors
+    /// Refused when the project has no such webhook endpoint. Fails when the secret cannot be sealed.
+    pub async fn rotate_secret(
+        &self,
+        project: ProjectId,
+        id: EndpointId,
+        secret: Secret,
+        until: Timestamp,
+        record: Option<ResponseRecorder<WebhookEndpoint>>,
+    ) -> Result<WebhookEndpoint, StoreError> {
+        self.0
+            .write_recorded(Queue::for_project(&project), record, move |tx| {
+                let plain = secret.reveal().as_bytes();
+                // First, since it takes the rotation lock: both secrets must stay as they are until the end of the transaction.
+                let sealed = tx.seal(plain, PURPOSE)?;
+                let bytes = sealed.as_ref().map_or(plain, |sealed| &sealed.bytes);
+                let key_id = sealed.as_ref().map(|sealed| &sealed.key_id);
+                if tx
+                    .sql
+                    .change(ROTATE, args![id, &project, bytes, key_id, until])?
+                    == 0
+                {
+                    return StoreError::refuse(not_found());
+                }
+                // Without an overlap, at once.
+                tx.sql.put(FORGET_PREVIOUS, args![id, &project, tx.now])?;
+                let endpoint = existing(tx.sql, &project, id)?.endpoint;
+                Ok(WebhookEndpoint { secret, ..endpoint })
+            })
+            .await
+    }
+
+    /// Erases a webhook endpoint's previous secret if deliveries are no longer signed with it. Otherwise returns the time until which they
+    /// are.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn forget_previous_secret(
+        &self,
+        project: ProjectId,
+        id: EndpointId,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        self.0
+            .write(Queue::for_project(&project), move |tx| {
+                tx.sql.put(FORGET_PREVIOUS, args![id, &project, tx.now])?;
+                let left: Option<Option<Timestamp>> =
+                    tx.sql.one(PREVIOUS_UNTIL, args![id, &project], |row| {
+                        row.get("previous_secret_until")
+                    })?;
+                Ok(left.flatten())
+            })
+            .await
+    }
+
+    /// Disables a webhook endpoint that has accepted no delivery since `since` or earlier, and queues the event about it. Returns whether
+    /// it was disabled: it may have recovered, or been changed or deleted meanwhile.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn disable_failing(
+        &self,
+        project: ProjectId,
+        id: EndpointId,
+        since: Timestamp,
+        reason: String,
+    ) -> Result<bool, StoreError> {
+        self.0
+            .write(Queue::for_project(&project), move |tx| {
+                let row = args![id, &project, tx.now, &reason, since];
+                if tx.sql.change(DISABLE, row)? == 0 {
+                    return Ok(false);
+                }
+                tx.emit_disabled(&project, id, reason)?;
+                Ok(true)
             })
             .await
     }
@@ -187,11 +420,14 @@ impl WebhookEndpoints {
             .await
     }
 
-    /// Reads an active webhook endpoint with its secret; `None` if there is none with this id.
+    /// Reads a webhook endpoint, active or not, with its secrets; `None` if there is none with this id.
     ///
     /// # Errors
     /// Fails when the database cannot be read or the secret cannot be decrypted.
-    pub async fn active(&self, id: EndpointId) -> Result<Option<WebhookEndpoint>, StoreError> {
+    pub async fn with_secrets(
+        &self,
+        id: EndpointId,
+    ) -> Result<Option<WebhookEndpoint>, StoreError> {
         let vault = Arc::clone(self.0.vault());
         self.0
             .read(move |sql| {
@@ -205,8 +441,8 @@ impl WebhookEndpoints {
             .await
     }
 
-    /// Reads at most `limit` active webhook endpoints of any project that have a failed delivery to be attempted again, or whose last final
-    /// delivery failed.
+    /// Reads at most `limit` webhook endpoints of any project that were disabled, have a failed delivery to be attempted again, or whose
+    /// last final delivery failed.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -216,6 +452,7 @@ impl WebhookEndpoints {
                 id: row.get("id")?,
                 project_id: row.get("project_id")?,
                 url: row.get("url")?,
+                disabled_at: row.get("disabled_at")?,
             })
         };
         self.0
@@ -226,7 +463,7 @@ impl WebhookEndpoints {
     /// Queues a delivery of the event `webhook.test` to one webhook endpoint. The event belongs to no room.
     ///
     /// # Errors
-    /// Refused when the project has no such webhook endpoint.
+    /// Refused when the project has no such webhook endpoint, or it is not active.
     pub async fn send_test_event(
         &self,
         project: ProjectId,

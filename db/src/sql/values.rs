@@ -10,13 +10,15 @@ use conclave_model::ingress::{IngressStatus, InputType, StreamKeyHash};
 use conclave_model::key::{ApiKeyHash, ApiKeyPrefix};
 use conclave_model::participant::{ParticipantKind, TrackKind, TrackSource};
 use conclave_model::project::{Environment, ProjectStatus};
+use conclave_model::quality::QualitySample;
 use conclave_model::room::RoomStatus;
 use conclave_model::template::Region;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{
-    CodeId, DeliveryId, DestinationId, DestinationName, EgressId, EgressRowId, EndpointId,
-    Identity, IngressId, IngressRowId, NodeId, ParticipantSid, ProjectId, RoleChangeId, RoleName,
-    RoomId, RoomName, SessionId, TemplateId, TemplateName, Timestamp, TrackSid,
+    BanId, CodeId, DeliveryId, DestinationId, DestinationName, EgressId, EgressRowId, EndpointId,
+    Identity, IngressId, IngressRowId, NodeId, ParticipantSid, ProjectId, RevocationId,
+    RoleChangeId, RoleName, RoomId, RoomName, SessionId, TemplateId, TemplateName, Timestamp,
+    TrackSid,
 };
 use uuid::Uuid;
 
@@ -156,6 +158,12 @@ impl Column for bool {
     fn read(value: Value<'_>) -> Option<Self> {
         // SQLite has no booleans, and PostgreSQL's are read as integers.
         value.integer().map(|number| number != 0)
+    }
+}
+
+impl Column for QualitySample {
+    fn read(value: Value<'_>) -> Option<Self> {
+        Self::decode(value.bytes()?)
     }
 }
 
@@ -303,11 +311,13 @@ texts!(
     TrackSid,
 );
 uuids!(
+    BanId,
     CodeId,
     DeliveryId,
     EndpointId,
     IngressRowId,
     EgressRowId,
+    RevocationId,
     RoleChangeId,
     RoomId,
     SessionId

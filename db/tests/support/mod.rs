@@ -117,6 +117,7 @@ pub fn new_room(project: &ProjectId, name: &str) -> NewRoom {
         name: name.parse().unwrap(),
         max_participants: 0,
         empty_timeout_seconds: 60,
+        max_duration: None,
         metadata: None,
         template_id: None,
     }

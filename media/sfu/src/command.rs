@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use conclave_model::participant::DataKind;
+use conclave_model::quality::{ClientProgram, ReconnectReason};
 use conclave_model::{EgressId, Identity, ParticipantSid, TrackSid};
 
 use crate::codec::Codec;
@@ -96,6 +97,9 @@ pub enum PeerCommand {
     /// Prepares a participant that resumes. Answered by [`Resumed`](crate::PeerEvent::Resumed), before the
     /// [`Offered`](crate::PeerEvent::Offered) that restarts ICE on the subscriber connection in dual mode.
     Resume,
+    /// Records why the client resumes, for the session's quality. Sent before [`Resume`](Self::Resume), if the client
+    /// states a reason.
+    RecordReconnect(ReconnectReason),
     /// Repeats the reliable messages that a resumed participant has missed (`datachannel_receive_states`).
     ReplayData {
         /// Last sequence number that the participant has received, per sender.
@@ -221,6 +225,8 @@ pub struct NewPeer {
     pub allows_pause: bool,
     /// The participant's permissions.
     pub permissions: PeerPermissions,
+    /// The client's program, for the session's quality; `None` if it is unknown.
+    pub client: Option<Box<ClientProgram>>,
 }
 
 /// A client's peer connections.

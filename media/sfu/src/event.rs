@@ -2,9 +2,11 @@
 //!
 //! A participant's events arrive in the order in which they happened, on its worker's thread.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use conclave_model::participant::DataKind;
+use conclave_model::quality::{QualitySample, QualitySummary};
 use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 
 use crate::codec::Codec;
@@ -42,6 +44,25 @@ pub enum Event {
         /// Event of the room.
         event: RoomEvent,
     },
+    /// Quality of a participant's session: each ten seconds after [`PeerEvent::Connected`], and once at its end.
+    Quality(Box<QualityReport>),
+}
+
+/// Measured quality of a participant's session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QualityReport {
+    /// The room's name.
+    pub room: NamespacedRoom,
+    /// The participant's sid.
+    pub peer: ParticipantSid,
+    /// Client's address in the selected candidate pair; `None` without one.
+    pub client_address: Option<IpAddr>,
+    /// Measurements since the last report.
+    pub sample: QualitySample,
+    /// Sum of the session's samples, including this one: in the first report, then once a minute, and in the last one.
+    pub summary: Option<QualitySummary>,
+    /// Whether no report of the session follows.
+    pub is_last: bool,
 }
 
 /// Event that concerns one participant.
@@ -218,6 +239,22 @@ pub enum FailureReason {
     TooManyCommands,
     /// The client opened too many data channels, or used too long a name.
     Channels,
+}
+
+impl FailureReason {
+    /// Returns the word by which session records name the reason.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Negotiation => "negotiation",
+            Self::AnswerTimeout => "answer_timeout",
+            Self::Silent => "silent",
+            Self::Closed => "closed",
+            Self::Capacity => "capacity",
+            Self::TooManyCommands => "too_many_commands",
+            Self::Channels => "channels",
+        }
+    }
 }
 
 /// Event that concerns a room.

@@ -84,7 +84,7 @@ pub use driver::{BindError, WorkerMetrics};
 pub use dropped::{DropReason, Drops};
 pub use event::{
     CodecUse, ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality,
-    PublishRate, Receivers, RoomEvent, SentMessage, Speaker,
+    PublishRate, QualityReport, Receivers, RoomEvent, SentMessage, Speaker,
 };
 pub use recorder::{PacketSink, RecordedPacket, SenderReport};
 pub use room::RoomHandle;

@@ -96,6 +96,55 @@ pub struct LinkQuality {
     pub round_trip: Option<Duration>,
 }
 
+/// Measurements of a connection since the last reading, for the samples of session quality.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LinkMeter {
+    /// Time that the other numbers cover.
+    pub time: Duration,
+    /// Media packets from the client.
+    pub received_packets: u32,
+    /// Media packets to the client.
+    pub sent_packets: u32,
+    /// Bytes of media from the client.
+    pub received_bytes: u64,
+    /// Bytes of media to the client.
+    pub sent_bytes: u64,
+    /// Shares of lost packets from the client, each second.
+    pub ingress_loss: MeanShare,
+    /// Shares of lost packets to the client, each second.
+    pub egress_loss: MeanShare,
+    /// Sum and number of the round-trip times, each second.
+    pub round_trips: (Duration, u32),
+    /// Sum and number of the scores, each second.
+    pub scores: (f32, u8),
+    /// Largest jitter of a stream from the client.
+    pub ingress_jitter: Option<Duration>,
+    /// Largest jitter of a stream to the client, as it reports it.
+    pub egress_jitter: Option<Duration>,
+}
+
+/// Mean of shares from 0 to 1.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MeanShare {
+    sum: f32,
+    count: u8,
+}
+
+impl MeanShare {
+    /// Adds a share, if it was measured.
+    pub fn add(&mut self, share: Option<f32>) {
+        if let Some(share) = share.filter(|share| share.is_finite()) {
+            self.sum += share.clamp(0.0, 1.0);
+            self.count = self.count.saturating_add(1);
+        }
+    }
+
+    /// Returns the mean; 0 without any.
+    pub fn mean(&self) -> f32 {
+        self.sum / f32::from(self.count.max(1))
+    }
+}
+
 /// Weight of the last second in the smoothed loss.
 const WEIGHT: f32 = 0.3;
 
@@ -128,6 +177,78 @@ impl LinkQuality {
             score if score >= 3.6 => ConnectionQuality::Good,
             _ => ConnectionQuality::Poor,
         }
+    }
+}
+
+/// Counts a video stream's frames, and its freezes as browsers define them (`freezeCount` in W3C's WebRTC Statistics): an
+/// interval between two frames of more than three times the mean, and more than 150 ms above it.
+#[derive(Debug, Clone, Default)]
+pub struct FrameMeter {
+    /// RTP timestamp and arrival of the newest frame's first packet.
+    last: Option<(u32, Instant)>,
+    /// Moving average of the intervals between frames.
+    interval: Duration,
+    /// Intervals in the average, up to [`FRAMES_AVERAGED`].
+    averaged: u32,
+    counts: FrameCounts,
+}
+
+/// Frames and freezes since the last reading.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FrameCounts {
+    /// Frames.
+    pub frames: u32,
+    /// Freezes.
+    pub freezes: u32,
+    /// Total length of the freezes.
+    pub frozen: Duration,
+}
+
+/// Intervals in the average, as in the definition of freezes.
+const FRAMES_AVERAGED: u32 = 30;
+
+/// Intervals before the average is used: an encoder's first frames are irregular.
+const FRAMES_BEFORE: u32 = 10;
+
+/// Minimum excess of a freeze over the average interval.
+const FREEZE_EXCESS: Duration = Duration::from_millis(150);
+
+impl FrameMeter {
+    /// Counts a packet with this RTP timestamp. Packets of one frame share it.
+    pub fn observe(&mut self, timestamp: u32, now: Instant) {
+        let Some((newest, at)) = self.last.replace((timestamp, now)) else {
+            self.counts.frames = self.counts.frames.saturating_add(1);
+            return;
+        };
+        // Timestamps wrap: a difference in the upper half belongs to an earlier frame, whose packet was late.
+        if !(1..=u32::MAX / 2).contains(&timestamp.wrapping_sub(newest)) {
+            self.last = Some((newest, at));
+            return;
+        }
+        self.counts.frames = self.counts.frames.saturating_add(1);
+        let interval = now.saturating_duration_since(at);
+        let is_freeze = self.averaged >= FRAMES_BEFORE
+            && interval > self.interval * 3
+            && interval > self.interval + FREEZE_EXCESS;
+        if is_freeze {
+            self.counts.freezes = self.counts.freezes.saturating_add(1);
+            self.counts.frozen += interval;
+            // Not averaged: otherwise a long freeze would hide the next ones.
+            return;
+        }
+        self.averaged = (self.averaged + 1).min(FRAMES_AVERAGED);
+        let others = self.interval * (self.averaged - 1);
+        self.interval = (others + interval) / self.averaged;
+    }
+
+    /// Begins anew with the next frame: the time until then is no freeze.
+    pub fn pause(&mut self) {
+        self.last = None;
+    }
+
+    /// Returns the counts since the last call.
+    pub fn take(&mut self) -> FrameCounts {
+        std::mem::take(&mut self.counts)
     }
 }
 
@@ -304,6 +425,55 @@ mod tests {
         assert_eq!(class(0.05, 50), ConnectionQuality::Good);
         assert_eq!(class(0.3, 50), ConnectionQuality::Poor);
         assert_eq!(class(0.0, 1500), ConnectionQuality::Poor);
+    }
+
+    /// Returns the counts of frames with these intervals in milliseconds, each with two packets.
+    fn frames(intervals: &[u64]) -> FrameCounts {
+        let (mut meter, mut now) = (FrameMeter::default(), Instant::now());
+        // Close to the end of the range, so that timestamps wrap.
+        let mut timestamp = u32::MAX - 9_000;
+        for interval in intervals {
+            now += Duration::from_millis(*interval);
+            timestamp = timestamp.wrapping_add(u32::try_from(interval * 90).unwrap());
+            meter.observe(timestamp, now);
+            meter.observe(timestamp, now);
+            // A late packet of an earlier frame.
+            meter.observe(timestamp.wrapping_sub(90), now);
+        }
+        meter.take()
+    }
+
+    #[test]
+    fn a_freeze_is_an_interval_far_above_the_average() {
+        let regular = [33; 60];
+        let count = |frames, freezes, millis| FrameCounts {
+            frames,
+            freezes,
+            frozen: Duration::from_millis(millis),
+        };
+        assert_eq!(frames(&regular), count(60, 0, 0));
+        assert_eq!(frames(&[&regular[..], &[180]].concat()), count(61, 0, 0));
+        assert_eq!(
+            frames(&[&regular[..], &[190, 33, 900]].concat()),
+            count(63, 2, 1_090)
+        );
+        // A slow video is not frozen.
+        assert_eq!(frames(&[1_000; 20]), count(20, 0, 0));
+    }
+
+    #[test]
+    fn a_pause_is_no_freeze() {
+        let (mut meter, mut now) = (FrameMeter::default(), Instant::now());
+        for frame in 0..40 {
+            if frame == 30 {
+                meter.pause();
+                now += Duration::from_secs(5);
+            }
+            now += Duration::from_millis(33);
+            meter.observe(frame * 3_000, now);
+        }
+        assert_eq!(meter.take().freezes, 0);
+        assert_eq!(meter.take(), FrameCounts::default());
     }
 
     const CLOCK_RATE: u32 = 48_000;

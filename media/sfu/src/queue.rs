@@ -264,6 +264,7 @@ pub fn client_of(command: &Command) -> Option<&ParticipantSid> {
         PeerCommand::Offer { .. }
             | PeerCommand::Answer { .. }
             | PeerCommand::Resume
+            | PeerCommand::RecordReconnect(_)
             | PeerCommand::ReplayData { .. }
             | PeerCommand::PublishTrack(_)
             | PeerCommand::UnpublishTrack(_)

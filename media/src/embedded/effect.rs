@@ -44,6 +44,8 @@ pub(super) enum JobEffect {
         /// The track's sid.
         track: TrackSid,
     },
+    /// Pause the egress, or resume it.
+    SetPaused(bool),
     /// Stop the egress.
     Stop,
 }

@@ -27,7 +27,7 @@
 //!   directory contains.
 //! - [`egress`]: recordings and broadcasts.
 //! - [`signal`]: client sessions. [`ingress`]: encoders, through RTMP and WHIP. [`sandbox`]: participants and encoders
-//!   without media.
+//!   without media. [`quality`]: measurements on their way to the store.
 
 mod announcement;
 mod bitrate_meter;
@@ -46,6 +46,7 @@ mod local_participant;
 mod own_metadata;
 mod plane;
 mod publish;
+mod quality;
 mod room;
 mod room_state;
 mod rtc_metrics;
@@ -75,6 +76,7 @@ pub use ingress::rtmp::{EncoderStream, RtmpListener, RtmpTls};
 pub use ingress::whip::{WhipAnswer, WhipPatch, WhipPatchError, WhipRestart, WhipSessionName};
 pub use plane::{EmbeddedPlane, EmbeddedPlaneBuilder};
 pub use publish::NewTrack;
+pub use quality::SessionQuality;
 pub use rtc_metrics::RtcMetrics;
 pub use sandbox::{ClientView, JoinAccepted, Sandbox, SandboxError};
 pub use signal::{

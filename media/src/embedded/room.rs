@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::common::Common;
+use super::quality::QualityLog;
 use super::room_state::RoomState;
 use super::signal::channels::Sessions;
 
@@ -129,6 +130,8 @@ pub(super) struct RoomDirectory {
     rooms: RwLock<HashMap<NamespacedRoom, Arc<Room>>>,
     /// Event queues of encoders in media workers' private rooms, whose media is transcoded.
     intakes: RwLock<HashMap<NamespacedRoom, mpsc::Sender<PeerEvent>>>,
+    /// Measured quality of the sessions.
+    pub quality: QualityLog,
 }
 
 impl RoomDirectory {
@@ -210,10 +213,24 @@ impl EventSink for RoomDirectory {
     /// Forwards a media worker's event to the sessions that it concerns. Called on the worker's thread: takes no lock
     /// that is held during a call on a room state, and does not block.
     fn handle(&self, event: Event) {
-        let (Event::Peer { room, .. } | Event::Room { room, .. }) = &event;
-        match self.get(room) {
+        let room = match event {
+            // Queued even after the room has closed: a session's last report comes when it is over.
+            Event::Quality(report) => return self.quality.add(*report),
+            Event::Peer { ref room, .. } | Event::Room { ref room, .. } => self.get(room),
+        };
+        match room {
             // A project's room. Private rooms are not in the directory.
-            Some(room) => room.sessions.handle_event(event),
+            Some(room) => {
+                if let Event::Peer {
+                    peer,
+                    event: PeerEvent::Connected,
+                    ..
+                } = &event
+                {
+                    self.quality.connect(peer);
+                }
+                room.sessions.handle_event(event);
+            }
             None => self.pass_to_intake(event),
         }
     }

@@ -308,6 +308,18 @@ impl MediaPlane for LivekitPlane {
         self.0.egresses.stop(room, id).await
     }
 
+    async fn set_egress_paused(
+        &self,
+        _: &NamespacedRoom,
+        _: &EgressId,
+        _: bool,
+    ) -> Result<Option<EgressState>, MediaError> {
+        // LiveKit's egress service has calls to start, change, list and stop an egress, and none to pause it.
+        Err(MediaError::Refused(
+            "LiveKit cannot pause a recording; stop it, and start another one later".into(),
+        ))
+    }
+
     async fn create_ingress(
         &self,
         request: IngressRequest,

@@ -256,6 +256,16 @@ impl MediaPlane for MonitoredPlane {
             .await
     }
 
+    async fn set_egress_paused(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+        paused: bool,
+    ) -> Result<Option<EgressState>, MediaError> {
+        let call = self.0.plane.set_egress_paused(room, id, paused);
+        self.call("set_egress_paused", call).await
+    }
+
     async fn create_ingress(
         &self,
         request: IngressRequest,

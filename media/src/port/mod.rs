@@ -138,6 +138,18 @@ pub trait MediaPlane: Send + Sync + 'static {
         id: &EgressId,
     ) -> Result<Option<EgressState>, MediaError>;
 
+    /// Pauses or resumes a recording, without effect if it is already so or has ended. Media of the pause is left out of the file, which
+    /// goes on without a gap. Returns the recording's state; `None` if the plane does not know it.
+    ///
+    /// # Errors
+    /// Refused by a plane that cannot pause recordings.
+    async fn set_egress_paused(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+        paused: bool,
+    ) -> Result<Option<EgressState>, MediaError>;
+
     /// Creates an ingress endpoint, and returns its credentials.
     async fn create_ingress(
         &self,

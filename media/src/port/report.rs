@@ -118,6 +118,12 @@ pub enum ReportError {
     /// The room's template no longer has the participant's role.
     #[error("the room no longer has this role")]
     RoleRemoved,
+    /// The participant's identity is banned from the room.
+    #[error("the identity is banned from this room")]
+    Banned,
+    /// The participant's token was minted before the tokens of its identity were revoked.
+    #[error("the token was revoked")]
+    TokenRevoked,
     /// The participant's identity does not match the API's pattern.
     #[error("the API does not allow the identity")]
     InvalidIdentity,

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 
 use conclave_model::non_null::{Object, object};
 use conclave_model::participant::{
-    EXCHANGE_ATTRIBUTE, MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE, ROLE_CHANGE_ATTRIBUTE,
-    TrackSource,
+    EXCHANGE_ATTRIBUTE, MAX_KBPS_ATTRIBUTE, ParticipantKind, REVOCATION_ATTRIBUTE, ROLE_ATTRIBUTE,
+    ROLE_CHANGE_ATTRIBUTE, TrackSource,
 };
 use conclave_model::role::{PublishCodec, Role};
 use conclave_model::secret::{BASE62, random_text};
-use conclave_model::{Identity, NamespacedRoom, RoleChangeId, RoleName, Timestamp};
+use conclave_model::{Identity, NamespacedRoom, RevocationId, RoleChangeId, RoleName, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{TokenError, from_seconds};
@@ -65,6 +65,13 @@ impl Claims {
     pub fn role_change(&self) -> Option<RoleChangeId> {
         self.attributes
             .get(ROLE_CHANGE_ATTRIBUTE)
+            .and_then(|id| id.parse().ok())
+    }
+
+    /// Returns the last revocation of the identity's tokens before the token was minted, if there was one.
+    pub fn revocation(&self) -> Option<RevocationId> {
+        self.attributes
+            .get(REVOCATION_ATTRIBUTE)
             .and_then(|id| id.parse().ok())
     }
 

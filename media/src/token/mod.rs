@@ -15,10 +15,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use conclave_model::non_null::Object;
 use conclave_model::participant::{
-    EXCHANGE_ATTRIBUTE, MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE, ROLE_CHANGE_ATTRIBUTE,
+    EXCHANGE_ATTRIBUTE, MAX_KBPS_ATTRIBUTE, ParticipantKind, REVOCATION_ATTRIBUTE, ROLE_ATTRIBUTE,
+    ROLE_CHANGE_ATTRIBUTE,
 };
 use conclave_model::secret::{BASE62, random_text};
-use conclave_model::{Identity, NamespacedRoom, RoleChangeId, RoleName, Secret, Timestamp};
+use conclave_model::{
+    Identity, NamespacedRoom, RevocationId, RoleChangeId, RoleName, Secret, Timestamp,
+};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, TokenData, Validation};
@@ -53,6 +56,8 @@ pub struct TokenRequest {
     pub role: Option<RoleName>,
     /// The identity's last role change in the room, which this token includes.
     pub role_change: Option<RoleChangeId>,
+    /// The last revocation of the identity's tokens for the room, which this token is newer than.
+    pub revocation: Option<RevocationId>,
     /// The room code exchange that issues it, if the code is not locked to an identity.
     pub exchange: Option<ExchangeId>,
     /// Limit for the total published bitrate, in kbit/s; `None` for no limit.
@@ -162,6 +167,10 @@ impl TokenSigner {
         let role_change = role_change
             .as_deref()
             .map(|change| (ROLE_CHANGE_ATTRIBUTE, change));
+        let revocation = request.revocation.map(|revocation| revocation.to_string());
+        let revocation = revocation
+            .as_deref()
+            .map(|revocation| (REVOCATION_ATTRIBUTE, revocation));
         let exchange = request
             .exchange
             .as_ref()
@@ -175,6 +184,7 @@ impl TokenSigner {
             .chain(role)
             .chain(max_kbps)
             .chain(role_change)
+            .chain(revocation)
             .chain(exchange);
         // Without the extra time, LiveKit and the control plane would race to end the empty room.
         let timeout = request

@@ -20,6 +20,7 @@ fn request() -> TokenRequest {
         attributes: std::collections::BTreeMap::new(),
         role: Some("host".parse().unwrap()),
         role_change: None,
+        revocation: None,
         exchange: None,
         max_kbps: Some(900),
         grants: Grants {
@@ -405,6 +406,25 @@ proptest! {
         let claims = signer().verify(minted.token.reveal(), NOW).unwrap();
         prop_assert_eq!((claims.room, claims.expires_at), (room, minted.expires_at));
     }
+}
+
+#[test]
+fn a_token_names_the_revocation_that_it_was_minted_after_and_so_does_its_refreshed_one() {
+    let revocation = Some(conclave_model::RevocationId::new());
+    let request = TokenRequest {
+        revocation,
+        ..request()
+    };
+    let minted = signer().mint(&request, NOW).unwrap();
+    let claims = signer().verify(minted.token.reveal(), NOW).unwrap();
+    let refreshed = signer()
+        .refresh(&claims, NOW.after(Duration::from_secs(60)), NOW)
+        .unwrap();
+    let refreshed = signer().verify(refreshed.token.reveal(), NOW).unwrap();
+    assert_eq!(
+        (claims.revocation(), refreshed.revocation()),
+        (revocation, revocation)
+    );
 }
 
 #[test]

@@ -34,6 +34,7 @@ fn plan(source: EgressSource, output: EgressOutput) -> Arc<EgressPlan> {
         source,
         output,
         destination: None,
+        is_automatic: false,
     })
 }
 

@@ -111,6 +111,11 @@ impl AllocationQuotas {
         })
     }
 
+    /// Returns whether a participant has an allocation.
+    pub fn has_allocation(&self, name: &str) -> bool {
+        self.counted.lock().by_name.get(&Arc::from(name)) > 0
+    }
+
     #[cfg(test)]
     pub fn total(&self) -> usize {
         self.counted.lock().by_name.total()

@@ -58,6 +58,12 @@ impl TurnServer {
         self.shared.participants.admit(name, project)
     }
 
+    /// Returns whether an admitted participant has an allocation.
+    #[must_use]
+    pub fn has_allocation(&self, name: &str) -> bool {
+        self.shared.quotas.has_allocation(name)
+    }
+
     /// Returns a client's state machine.
     #[cfg(feature = "fuzzing")]
     #[must_use]

@@ -19,6 +19,8 @@ pub struct EventDoc {
     pub schemas: Vec<(String, RefOr<Schema>)>,
     /// A valid body.
     pub example: Value,
+    /// Whether the contract does not have it.
+    pub is_extension: bool,
 }
 
 /// The schema of an event's body as far as its parts are known.
@@ -70,6 +72,7 @@ impl BodySchema {
             schemas: self.schemas,
             // An event is data; writing it as JSON cannot fail.
             example: serde_json::to_value(example).unwrap_or_default(),
+            is_extension: false,
         }
     }
 }

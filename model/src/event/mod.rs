@@ -5,7 +5,7 @@
 //! description ([`EventDoc`]): the OpenAPI document has it in its section `webhooks`, from which
 //! the types and tables of the SDKs and the tables of the documentation are generated.
 //!
-//! The console's [`TestEvent`] is separate: it concerns no room, and only one webhook endpoint receives it.
+//! [`TestEvent`] and [`EndpointDisabledEvent`] are separate: they concern no room, and only one webhook endpoint receives them.
 
 mod doc;
 
@@ -18,8 +18,8 @@ use crate::key::ApiKeyPrefix;
 use crate::participant::{Participant, Track, TrackKind, TrackSource};
 use crate::schema::word_enum;
 use crate::{
-    EgressId, Identity, IngressId, ParticipantSid, ProjectId, RoleName, RoomName, Timestamp,
-    TrackSid,
+    EgressId, EndpointId, Identity, IngressId, ParticipantSid, ProjectId, RoleName, RoomName,
+    Timestamp, TrackSid,
 };
 
 use doc::BodySchema;
@@ -72,6 +72,14 @@ macro_rules! events {
             pub const fn context(&self) -> &EventContext {
                 match self {
                     $(Self::$event { context, .. })|+ => context,
+                }
+            }
+
+            /// Returns the identity of the participant that the event is about; `None` if it is about none.
+            pub fn identity(&self) -> Option<&Identity> {
+                match self {
+                    // The first part that names a participant; an event has at most one.
+                    $(Self::$event { $($part,)* .. } => None$(.or_else(|| $part.identity()))*,)+
                 }
             }
 
@@ -159,6 +167,33 @@ events! {
     IngressStarted = "ingress.started" { ingress: IngressSummary = IngressStatus::Publishing },
     /// An encoder has disconnected or stopped publishing.
     IngressEnded = "ingress.ended" { ingress: IngressSummary = IngressStatus::Inactive },
+}
+
+/// A part of an event.
+trait EventPart {
+    /// Returns the identity of the participant that the event is about, if the part names it.
+    fn identity(&self) -> Option<&Identity> {
+        None
+    }
+}
+
+impl EventPart for RoleChangeSummary {}
+impl EventPart for TrackSummary {}
+impl EventPart for PublishLimit {}
+impl EventPart for RecordingSummary {}
+impl EventPart for BroadcastSummary {}
+
+impl EventPart for ParticipantRef {
+    fn identity(&self) -> Option<&Identity> {
+        Some(&self.identity)
+    }
+}
+
+impl EventPart for IngressSummary {
+    fn identity(&self) -> Option<&Identity> {
+        // The encoder's participant.
+        Some(&self.participant_identity)
+    }
 }
 
 /// The fields that every event has: its project, room and instant.
@@ -621,7 +656,58 @@ impl TestEvent {
     }
 }
 
-/// Returns the descriptions of all events in the order of their declaration, the test event last.
+/// Sent once to an endpoint that the server has disabled. It is about no room.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct EndpointDisabledEvent {
+    /// The instant by the server's clock.
+    pub occurred_at: Timestamp,
+    /// The project that owns the webhook endpoint.
+    pub project_id: ProjectId,
+    /// The webhook endpoint's id.
+    pub endpoint_id: EndpointId,
+    /// Since when attempts have failed, and the last error.
+    pub reason: String,
+    #[serde(rename = "type")]
+    #[schema(ignore)]
+    name: &'static str,
+}
+
+impl EndpointDisabledEvent {
+    /// The name of the event.
+    pub const NAME: &str = "webhook.endpoint_disabled";
+    /// When it is sent, as a sentence.
+    const SUMMARY: &str = "Sent once to an endpoint that the server has disabled, because no delivery was accepted for days. It is about no room.";
+
+    /// Returns the event for an endpoint.
+    pub const fn new(
+        project_id: ProjectId,
+        endpoint_id: EndpointId,
+        reason: String,
+        occurred_at: Timestamp,
+    ) -> Self {
+        Self {
+            occurred_at,
+            project_id,
+            endpoint_id,
+            reason,
+            name: Self::NAME,
+        }
+    }
+
+    fn example() -> Option<Self> {
+        let context = EventContext::example()?;
+        let reason = "every attempt since 2026-01-26T12:00:00.000Z has failed, the last with: the receiver answered 500";
+        let endpoint = "0191d2c4-3b60-7a11-a1c2-0f6d2e9b7c55".parse().ok()?;
+        Some(Self::new(
+            context.project_id,
+            endpoint,
+            reason.to_owned(),
+            context.occurred_at,
+        ))
+    }
+}
+
+/// Returns the descriptions of all events in the order of their declaration, then those for a single endpoint.
 pub fn docs() -> Vec<EventDoc> {
     let event = |event_type: &EventType| {
         let example = EventContext::example().and_then(|at| Event::example(*event_type, at));
@@ -633,7 +719,19 @@ pub fn docs() -> Vec<EventDoc> {
     // Last, since it is not among the events that a project can cause.
     let test = BodySchema::new(TestEvent::NAME).with::<TestEvent>();
     let test = test.doc(TestEvent::NAME, TestEvent::SUMMARY, example);
-    EventType::ALL.iter().map(event).chain([test]).collect()
+    let disabled = BodySchema::new(EndpointDisabledEvent::NAME).with::<EndpointDisabledEvent>();
+    let mut disabled = disabled.doc(
+        EndpointDisabledEvent::NAME,
+        EndpointDisabledEvent::SUMMARY,
+        EndpointDisabledEvent::example(),
+    );
+    // The contract has no endpoint that disables itself.
+    disabled.is_extension = true;
+    EventType::ALL
+        .iter()
+        .map(event)
+        .chain([test, disabled])
+        .collect()
 }
 
 #[cfg(test)]

@@ -25,6 +25,11 @@ text_id!(
     RoomName, "^[a-zA-Z0-9_-]{1,128}$", 1..=128, |t| is_word(t, 128)
 );
 text_id!(
+    /// The start of a room's name.
+    // Any start of a name is a name. Not the pattern of names, whose refusal has a code that the contract's list of rooms does not have.
+    NamePrefix, "^[0-9A-Za-z_-]{1,128}$", 1..=128, |t| is_word(t, 128)
+);
+text_id!(
     /// The name of a room on the media plane: project id, dot, room name.
     // At least 16 + 1 + 1 characters, and at most 16 + 1 + 128.
     NamespacedRoom, "^prj_[0-9a-f]{12}\\.[a-zA-Z0-9_-]{1,128}$", 18..=145, is_namespaced
@@ -108,6 +113,14 @@ uuid_id!(
     RoleChangeId
 );
 uuid_id!(
+    /// The id of a ban of an identity from a room.
+    BanId
+);
+uuid_id!(
+    /// The id of a revocation of an identity's tokens for a room.
+    RevocationId
+);
+uuid_id!(
     /// The id of a webhook endpoint.
     EndpointId
 );
@@ -152,6 +165,15 @@ impl TemplateId {
     }
 }
 
+impl EgressId {
+    /// Returns a new random id, for a recording that no media plane has accepted.
+    pub fn random() -> Self {
+        // The form of the embedded media plane's ids.
+        let random = crate::secret::random_text(12, crate::secret::BASE62);
+        Self(format!("EG_{random}").into())
+    }
+}
+
 impl Identity {
     /// Returns a record's identity. Earlier versions' records may have `.` and `..`, which are refused in requests.
     pub fn from_record(text: &str) -> Option<Self> {
@@ -165,6 +187,14 @@ impl Identity {
         let random = crate::secret::random_text(RANDOM_CHARACTERS, crate::secret::UNAMBIGUOUS);
         // Within the identity's pattern, so it needs no check.
         Self(format!("guest-{random}").into())
+    }
+
+    /// Returns a random identity that takes an erased identity's place in the records: `erased-` and 24 characters.
+    pub fn erased() -> Self {
+        // 120 bits. Random rather than derived from the identity, so that no key and no guess leads back to it.
+        const RANDOM_CHARACTERS: usize = 24;
+        let random = crate::secret::random_text(RANDOM_CHARACTERS, crate::secret::UNAMBIGUOUS);
+        Self(format!("erased-{random}").into())
     }
 }
 

@@ -7,6 +7,7 @@
 //! Sections that several crates use are here; the server's own are in its `config`.
 
 mod egress;
+mod events;
 mod media;
 mod rule;
 mod text;
@@ -14,6 +15,7 @@ pub mod value;
 mod webhooks;
 
 pub use egress::{EgressConfig, RecordingsConfig};
+pub use events::EventsConfig;
 pub use media::{MediaConfig, MediaKind, PortRange, RtcConfig, TURN_PORT, TurnConfig, TurnMode};
 pub use rule::{InvalidSetting, Rule};
 pub use text::TextSetting;

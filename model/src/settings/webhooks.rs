@@ -16,9 +16,9 @@ const RETRY_DELAYS: [u64; 4] = [60, 300, 1_800, 7_200];
 crate::settings! {
     /// Delivery of events to webhook endpoints.
     pub struct WebhooksConfig {
-        /// Interval at which due deliveries are sent, including first attempts.
+        /// Interval at which due retries are sent, and the longest wait of a first attempt behind an earlier event of its room.
         ///
-        /// Ticks are at whole multiples of the interval.
+        /// Ticks are at whole multiples of the interval. Other first attempts are sent at once.
         // The contract's tick.
         pub tick: Duration = Duration::from_secs(5);
         /// Timeout of a delivery attempt.
@@ -27,6 +27,8 @@ crate::settings! {
         /// Delays between a delivery's attempts. There is one more attempt than there are delays.
         pub retry_delays: Vec<Duration> = RETRY_DELAYS.map(Duration::from_secs).into(),
             Rule::NotEmpty("must contain at least one delay, such as [\"1m\"]");
+        /// Time without one accepted delivery after which a failing webhook endpoint is disabled.
+        pub disable_after: Duration = Duration::from_secs(5 * DAY);
         /// Non-public networks in which receivers are allowed, such as "10.0.0.0/8".
         ///
         /// By default, projects cannot send webhooks into your own network.
@@ -34,7 +36,7 @@ crate::settings! {
         /// PEM file with root certificates of a [private authority](running.md#private-certificate-authorities) for webhook receivers, in
         /// addition to the built-in ones.
         pub root_certs: Option<PathBuf> = None;
-        /// Time for which final deliveries and their events are kept in the log.
+        /// Time for which final deliveries are kept in the log.
         pub retention: Duration = Duration::from_secs(30 * DAY);
     }
 }

@@ -73,7 +73,7 @@ func newVerifier(options []Option) verifier {
 // is allowed.
 func Verify(body []byte, header http.Header, secret string, options ...Option) (conclave.Event, error) {
 	v := newVerifier(options)
-	standard, svc := header.Get("webhook-signature"), header.Get("X-Svc-Signature")
+	standard := header.Get("webhook-signature")
 	hasStandard, hasSvc := has(header, "webhook-signature"), has(header, "X-Svc-Signature")
 	if !hasStandard && (!hasSvc || !v.anyAge) {
 		return nil, ErrUnsigned
@@ -81,7 +81,7 @@ func Verify(body []byte, header http.Header, secret string, options ...Option) (
 	if hasStandard && !isStandardSignature(standard, header, body, secret) {
 		return nil, ErrWrongSignature
 	}
-	if hasSvc && !hmac.Equal([]byte(svc), []byte("sha256="+hex.EncodeToString(sign([]byte(secret), body)))) {
+	if hasSvc && !isSvcSignature(header, body, secret) {
 		return nil, ErrWrongSignature
 	}
 	if !v.anyAge && !v.isRecent(header.Get("webhook-timestamp")) {
@@ -115,6 +115,15 @@ func Parse(body []byte) (conclave.Event, error) {
 }
 
 func has(header http.Header, name string) bool { return len(header.Values(name)) > 0 }
+
+func isSvcSignature(header http.Header, body []byte, secret string) bool {
+	expected := []byte("sha256=" + hex.EncodeToString(sign([]byte(secret), body)))
+	// After a rotation, the first is by the previous secret, and the second by the new one.
+	given := []string{header.Get("X-Svc-Signature"), header.Get("X-Svc-Signature-Next")}
+	return slices.ContainsFunc(given, func(signature string) bool {
+		return hmac.Equal([]byte(signature), expected)
+	})
+}
 
 func isStandardSignature(given string, header http.Header, body []byte, secret string) bool {
 	signed := fmt.Sprintf("%s.%s.%s", header.Get("webhook-id"), header.Get("webhook-timestamp"), body)

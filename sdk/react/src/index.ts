@@ -28,6 +28,7 @@ export interface ConclaveCallEvents {
   "participant-joined": Participant;
   "role-changed": Participant;
   "recording-changed": { recording: boolean; broadcast: boolean };
+  ending: { room: string; seconds: number };
   ended: { room: string };
   error: { code: string; message: string };
 }
@@ -99,6 +100,7 @@ export interface ConclaveCallProps {
   onParticipantJoined?: Handler<"participant-joined">;
   onRoleChanged?: Handler<"role-changed">;
   onRecordingChanged?: Handler<"recording-changed">;
+  onEnding?: Handler<"ending">;
   onEnded?: Handler<"ended">;
   onError?: Handler<"error">;
 }
@@ -131,6 +133,7 @@ export const ConclaveCall = forwardRef<ConclaveCallElement, ConclaveCallProps>(f
     listen("participant-joined", ({ onParticipantJoined }) => onParticipantJoined);
     listen("role-changed", ({ onRoleChanged }) => onRoleChanged);
     listen("recording-changed", ({ onRecordingChanged }) => onRecordingChanged);
+    listen("ending", ({ onEnding }) => onEnding);
     listen("ended", ({ onEnded }) => onEnded);
     listen("error", ({ onError }) => onError);
     return () => ended.abort();

@@ -120,9 +120,16 @@ async function svcSignature(sent: Sent, body: Uint8Array, secret: string): Promi
   if (given === null || given === undefined) {
     return undefined;
   }
-  const hex = /^sha256=([0-9a-f]{64})$/.exec(given)?.[1];
-  const digest = hex === undefined ? undefined : Uint8Array.from(hex.match(/../g) ?? [], (byte) => parseInt(byte, 16));
-  return isSignature(new TextEncoder().encode(secret), digest, body);
+  const key = new TextEncoder().encode(secret);
+  // After a rotation, the first is by the previous secret, and the second by the new one.
+  const signatures = [given, sent.get("x-svc-signature-next") ?? ""];
+  const right = await Promise.all(signatures.map((text) => isSignature(key, svcDigest(text), body)));
+  return right.includes(true);
+}
+
+function svcDigest(text: string): Uint8Array | undefined {
+  const hex = /^sha256=([0-9a-f]{64})$/.exec(text)?.[1];
+  return hex === undefined ? undefined : Uint8Array.from(hex.match(/../g) ?? [], (byte) => parseInt(byte, 16));
 }
 
 /** Compares in constant time. */

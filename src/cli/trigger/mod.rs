@@ -1,11 +1,12 @@
 //! `conclave trigger EVENT`: causes an event in a room with simulated participants, or sends an example event.
 //!
-//! The room is a new one, and ends afterwards. The command creates it by the API, with the key in `CONCLAVE_KEY`, or with a key that it
-//! creates in the data directory and revokes afterwards.
+//! The room is a new one, and ends afterwards. The command creates it by the API, with the key in `CONCLAVE_KEY`, or with a key of its
+//! own in the data directory, which is valid while the command runs.
 
 mod room;
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Args;
 use conclave_model::event::{Event, EventContext, EventType};
@@ -14,7 +15,7 @@ use conclave_outbound::webhook::generate_secret;
 use serde_json::value::RawValue;
 
 use super::admin_client::{AdminClient, ServerArgs, checked_url};
-use super::follower::{Follower, Forwarder, shown};
+use super::follower::{Follower, Forwarder, StartPoint, shown};
 use super::listen::event_type;
 use super::output::{print, print_json_text};
 use super::store::with_store;
@@ -22,8 +23,10 @@ use crate::config::Config;
 use crate::error::CliError;
 use room::{Api, TriggerRoom};
 
-/// Label of the API keys that the command creates.
+/// Label of the command's API key.
 const KEY_LABEL: &str = "conclave trigger";
+/// Time after which the key expires, far longer than the command runs.
+const KEY_LIFE: Duration = Duration::from_secs(60 * 60);
 
 /// Event to trigger, and its target.
 #[derive(Debug, Args)]
@@ -117,7 +120,7 @@ fn make_happen(args: &TriggerArgs, config: &Config, data: &Path) -> Result<(), C
         (_, None) => {
             let missing = "CONCLAVE_URL and CONCLAVE_KEY are required: the API's URL and an API key of the project";
             let url = server.api()?.ok_or_else(|| CliError::failed(missing))?;
-            with_new_key(config, data, &project, |key| {
+            with_own_key(config, data, &project, |key| {
                 in_new_room(args.event, &server, &project, Api::new(url, key))
             })
         }
@@ -128,18 +131,21 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-/// Creates an API key in the data directory, and revokes it after its use. Other keys stay, whatever their label: they may belong to
-/// another command that is running, or to an operator.
-fn with_new_key(
+/// Gives the command's API key in the data directory a new secret, and revokes the key after its use, so that the secret is never stored.
+/// The project has one such key, unless several commands run at once. Other valid keys stay, whatever their label: they may belong to another
+/// command that is running, or to an operator.
+fn with_own_key(
     config: &Config,
     data: &Path,
     project: &ProjectId,
     with: impl FnOnce(Secret) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let created = with_store(config, data, async |store| {
+        // In case that the command is killed before it revokes the key.
+        let expires_at = store.clock().now().after(KEY_LIFE);
         store
             .api_keys()
-            .create(project.clone(), KEY_LABEL.into())
+            .create_or_renew(project.clone(), KEY_LABEL.into(), expires_at)
             .await
     })?;
     let done = with(Secret::new(created.key.reveal()));
@@ -157,7 +163,7 @@ fn in_new_room(
     api: Api,
 ) -> Result<(), CliError> {
     // Before the room exists, so that it misses none of its events.
-    let follower = Follower::new(server, project, None)?;
+    let follower = Follower::new(server, project, StartPoint::Now)?;
     let mut room = TriggerRoom::create(api, server, follower)?;
     eprintln!("conclave: in the room {}", room.name());
     // The room ends in any case, so a failed step leaves none behind.

@@ -15,7 +15,7 @@ use actix_web::http::header::CACHE_CONTROL;
 use actix_web::web::{self, Bytes};
 use actix_web::{HttpRequest, HttpResponse};
 use conclave_db::{CommittedEvent, EventGap, EventPage, StoredEvent};
-use conclave_model::{ErrorCode, Problem, ProjectId};
+use conclave_model::{ErrorCode, Problem, ProjectId, Timestamp};
 use futures_util::{Stream, StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -64,7 +64,9 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 #[serde(deny_unknown_fields)]
 struct PositionQuery {
     /// The position of the client's last event
-    after: Option<u32>,
+    after: Option<u64>,
+    /// Instant to start at
+    since: Option<Timestamp>,
 }
 
 /// Event on the wire.
@@ -99,6 +101,7 @@ impl From<EventPage> for PageJson {
                            event_type,
                            room,
                            payload,
+                           created_at: _,
                        }| EventJson {
             id,
             event_type,
@@ -117,24 +120,34 @@ impl From<EventPage> for PageJson {
     }
 }
 
-fn project(request: &HttpRequest) -> Result<ProjectId, ApiError> {
+/// Returns the project in a request's path.
+///
+/// # Errors
+/// 404 for a malformed id.
+pub(super) fn project(request: &HttpRequest) -> Result<ProjectId, ApiError> {
     let id = request.match_info().query("project").parse();
     id.map_err(|_| Problem::new(ErrorCode::NotFound, "no project by that id").into())
 }
 
-/// Responds with the events after a position, or, if none is given, with the newest position.
+/// Responds with the events after a position. If none is given, responds with the position before the first event since an instant, or
+/// with the newest position.
 async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let project = project(&request)?;
-    let PositionQuery { after } = PositionQuery::from_query(request.query_string())?;
+    let PositionQuery { after, since } = PositionQuery::from_query(request.query_string())?;
     let Some(after) = after else {
         // A new follower starts at the present, not at the oldest event.
-        let position = state.store.events().newest(project).await?;
+        let position = match since {
+            None => state.store.events().newest(project).await?,
+            Some(since) => state.store.events().position_at(project, since).await?,
+        };
         return Ok(respond(EventPage {
             events: Vec::new(),
             position,
             gap: None,
         }));
     };
+    // Beyond the largest id, a position is after the newest event all the same.
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
     let Some(_place) = stream_permit(&state) else {
         return Ok(too_many_streams(&state));
     };
@@ -146,9 +159,9 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
             let page = state
                 .store
                 .events()
-                .after(project.clone(), after.into(), PAGE)
+                .after(project.clone(), after, PAGE)
                 .await?;
-            if has_news(&page, after.into()) || !next_of(&mut committed, &project).await {
+            if has_news(&page, after) || !next_of(&mut committed, &project).await {
                 return Ok(page);
             }
         }
@@ -158,7 +171,7 @@ async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpRespon
         // An empty page after the wait: the client repeats the request with the same position.
         Err(_) => Ok(respond(EventPage {
             events: Vec::new(),
-            position: after.into(),
+            position: after,
             gap: None,
         })),
     }

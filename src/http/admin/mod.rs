@@ -5,6 +5,7 @@
 pub mod access;
 pub mod debug;
 pub mod docs;
+mod erasure;
 pub mod events;
 pub mod health;
 mod sandbox;
@@ -51,6 +52,7 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
                 sandbox::configure(config, plane, &state.checks.bodies);
             }
             events::configure(config, state);
+            erasure::configure(config, state);
             standby::configure_step_down(config, state);
         });
     config.service(programs);

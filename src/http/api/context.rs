@@ -287,11 +287,13 @@ async fn permissions_of(
     let (project, room) = claims.room.split();
     let (identity, role, role_change) =
         (claims.identity.clone(), claims.role(), claims.role_change());
+    let revocation = claims.revocation();
     let actor = TokenActor {
         // Limited: the token of an open room code gets at most its own role (S-47).
         identity,
         role,
         role_change,
+        revocation,
         is_limited,
     };
     Ok(state

@@ -10,9 +10,9 @@ use actix_web::http::header::{HeaderValue, RETRY_AFTER};
 use actix_web::{HttpResponse, ResponseError};
 use conclave_actors::TreeError;
 use conclave_db::StoreError;
-use conclave_media::MediaError;
 use conclave_media::embedded::{EncoderRefusal, SandboxError, WhipPatchError};
 use conclave_media::token::TokenError;
+use conclave_media::{MediaError, ReportError};
 use conclave_model::idempotency::Response;
 use conclave_model::{ErrorCode, Problem};
 use serde::Serialize;
@@ -233,6 +233,8 @@ impl From<SandboxError> for ApiError {
                 Problem::new(ErrorCode::RoleCapacityReached, message)
             }
             SandboxError::IdentityTaken => Problem::identity_taken(),
+            SandboxError::Refused(ReportError::Banned) => Problem::identity_banned(),
+            SandboxError::Refused(_) => Problem::new(ErrorCode::Unauthorized, message),
             SandboxError::RoomEnded => Problem::room_ended(),
             SandboxError::Unavailable => Problem::new(ErrorCode::MediaUnavailable, message),
         };
@@ -252,6 +254,7 @@ impl From<EncoderRefusal> for ApiError {
             }
             EncoderRefusal::AlreadyConnected => Problem::new(ErrorCode::EncoderConnected, message),
             EncoderRefusal::RoomEnded => Problem::room_ended(),
+            EncoderRefusal::Banned => Problem::identity_banned(),
             EncoderRefusal::RoomFull => Problem::new(ErrorCode::RoleCapacityReached, message),
             EncoderRefusal::BadStream(_) => Problem::new(ErrorCode::InvalidRequest, message),
             EncoderRefusal::Unavailable => {

@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
 use super::operation::Operation;
-use super::routes::ApiPart;
+use super::routes::{ApiPart, CONTRACT};
 use super::spec::{Access, Link, OperationSpec};
 
 /// Operation groups, in display order.
-const TAGS: [(&str, &str); 13] = [
+const TAGS: [(&str, &str); 15] = [
     ("rooms", "Rooms: create, read and end them."),
     (
         "participants",
@@ -42,30 +42,48 @@ const TAGS: [(&str, &str); 13] = [
         "Endpoints at which an encoder publishes into a room.",
     ),
     ("sessions", "Sessions: one for each join of a participant."),
+    (
+        "identities",
+        "Identities, which name participants across rooms: erasure.",
+    ),
     ("usage", "Usage by day, and the plan."),
     ("webhooks", "Webhook endpoints and the deliveries to them."),
+    ("events", "The history of events that webhooks report."),
 ];
 
 fn error_responses(operation: &OperationSpec) -> Map<String, Value> {
     let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+    let mut added: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+    let in_contract = operation.path.starts_with(CONTRACT.prefix);
     for code in operation.error_codes() {
-        by_status
+        let codes = if in_contract && code.is_extension() {
+            &mut added
+        } else {
+            &mut by_status
+        };
+        codes
             // OpenAPI has one response object per status, so codes share it.
             .entry(code.status())
             .or_default()
             .push(code.as_str());
     }
     let response = |(status, codes): (u16, Vec<&str>)| {
-        // Never empty: a status has an entry only with a code.
+        // Never empty: a status has an entry only with a code. The contract lists the statuses of its operations' other codes.
         let example = json!({"error": {"code": codes[0], "message": "human-readable explanation"}});
+        let added = added.get(&status);
+        let listed = codes.iter().chain(added.into_iter().flatten());
         let mut response = json!({
-            "description": codes.iter().map(|code| format!("`{code}`")).collect::<Vec<_>>().join(", "),
+            "description": listed.map(|code| format!("`{code}`")).collect::<Vec<_>>().join(", "),
             "content": {"application/json": {
                 "schema": {"$ref": "#/components/schemas/Error"}, "example": example
             }},
             // An extension field, because OpenAPI has none for error codes.
             "x-error-codes": codes
         });
+        if let Some(codes) = added {
+            // An object, because the mark needs one.
+            response["x-extension-codes"] = json!({"x-extension": true, "codes": codes});
+        }
         // Only these refusals pass with time.
         if matches!(status, 429 | 503) {
             response["headers"] = json!({"Retry-After": {
@@ -145,7 +163,7 @@ fn security_schemes(part: &ApiPart) -> Value {
     let mut schemes = json!({
         "apiKey": {"type": "http", "scheme": "bearer", "description": "A project API key, vk_…"}
     });
-    // Only schemes in use, because all operations beyond the contract take keys alone.
+    // Only schemes in use.
     let takes_tokens = |access| matches!(access, Access::KeyOrRoomToken(_));
     let mut operations = part.operations().iter();
     if operations.any(|operation| takes_tokens(operation.spec().access)) {
@@ -163,8 +181,10 @@ fn security(operation: &OperationSpec) -> Value {
     }
 }
 
-fn error_schema() -> Value {
-    let codes: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+fn error_schema(part: &ApiPart) -> Value {
+    let is_listed = |code: &&ErrorCode| !(part.is_contract() && code.is_extension());
+    let codes = ErrorCode::ALL.iter().filter(is_listed);
+    let codes: Vec<&str> = codes.map(|code| code.as_str()).collect();
     json!({
         "type": "object", "required": ["error"],
         "properties": {"error": {
@@ -207,7 +227,7 @@ fn correct(schema: &mut Value) {
 
 /// Describes the webhook request for an event.
 fn describe_event(event: EventDoc) -> Value {
-    json!({"post": {
+    let mut described = json!({"post": {
         // No scheme: the receiver verifies the signature.
         "operationId": event.name, "tags": ["webhooks"], "summary": event.summary.trim_end_matches('.'), "security": [],
         "requestBody": {
@@ -216,7 +236,11 @@ fn describe_event(event: EventDoc) -> Value {
         },
         // The contract counts every 2xx as delivered.
         "responses": {"2XX": {"description": "Accepted. After any other response, the delivery is sent again"}}
-    }})
+    }});
+    if event.is_extension {
+        described["x-extension"] = true.into();
+    }
+    described
 }
 
 /// Generates the description of a part of the API, with the webhook events if the part lists them.
@@ -246,7 +270,7 @@ pub fn document(part: &ApiPart) -> Value {
         webhooks.insert(event.name.to_owned(), describe_event(event));
     }
     // Last, so that no operation's type can replace it.
-    schemas.insert("Error".into(), error_schema());
+    schemas.insert("Error".into(), error_schema(part));
     let tags: Vec<_> = TAGS
         .into_iter()
         .filter(|(name, _)| tags.contains(name))

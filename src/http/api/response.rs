@@ -110,6 +110,46 @@ impl<T: Listed> Success for Page<T> {
     }
 }
 
+/// 200 with a page of a list that grows at its end: the fields of a page, `cursor` and `gap`.
+#[derive(Debug)]
+pub struct CursorPage<T> {
+    /// Page of the list.
+    pub page: Page<T>,
+    /// Position after the page, from which a client continues.
+    pub cursor: i64,
+    /// Whether items between the requested position and the page are missing.
+    pub gap: bool,
+}
+
+impl<T: Listed> Success for CursorPage<T> {
+    const STATUSES: &'static [u16] = &[200];
+
+    fn describe(example: Value) -> Option<ResponseDoc> {
+        Some(ResponseDoc::page::<T>(T::COLLECTION, example).with_cursor())
+    }
+
+    fn into_response(self) -> Response {
+        let Self { page, cursor, gap } = &self;
+        json(
+            200,
+            &CursorEnvelope {
+                page: Envelope(page),
+                cursor: *cursor,
+                gap: *gap,
+            },
+        )
+    }
+}
+
+#[derive(Serialize)]
+#[serde(bound = "T: Listed")]
+struct CursorEnvelope<'a, T> {
+    #[serde(flatten)]
+    page: Envelope<'a, T>,
+    cursor: i64,
+    gap: bool,
+}
+
 struct Envelope<'a, T>(&'a Page<T>);
 
 impl<T: Listed> Serialize for Envelope<'_, T> {

@@ -55,6 +55,11 @@ pub static EXTENSIONS: ApiPart = ApiPart {
 pub static PARTS: [&ApiPart; 2] = [&CONTRACT, &EXTENSIONS];
 
 impl ApiPart {
+    /// Returns whether the part is the contract.
+    pub fn is_contract(&self) -> bool {
+        self.prefix == CONTRACT.prefix
+    }
+
     /// Returns the operations, in the description's order.
     pub fn operations(&self) -> &'static [Box<dyn Operation>] {
         (self.operations)()

@@ -310,6 +310,41 @@ impl ResponseDoc {
     }
 }
 
+impl ResponseDoc {
+    /// Adds `cursor` and `gap` to a described page.
+    #[must_use]
+    pub fn with_cursor(mut self) -> Self {
+        let fields = [
+            (
+                "cursor",
+                json!({
+                    "type": "integer", "format": "int64", "minimum": 0,
+                    "description": "The position after this page: `after` of the next request."
+                }),
+                // The example's only item is the last one of the page.
+                json!(42),
+            ),
+            (
+                "gap",
+                json!({
+                    "type": "boolean",
+                    "description": "Whether items after `after` are missing: they were deleted because of their age, or the server's records \
+                                    are older than `after`."
+                }),
+                json!(false),
+            ),
+        ];
+        for (name, schema, example) in fields {
+            self.schema["properties"][name] = schema;
+            if let Some(required) = self.schema["required"].as_array_mut() {
+                required.push(json!(name));
+            }
+            self.example[name] = example;
+        }
+        self
+    }
+}
+
 /// Described parameters of a path or a query.
 #[derive(Debug, Default, Clone)]
 pub struct ParameterDocs(pub Vec<Value>);
@@ -336,6 +371,15 @@ impl ParameterDocs {
         )
     }
 
+    /// Marks all parameters as beyond the contract. A request without them means what the contract defines.
+    #[must_use]
+    pub fn beyond_contract(mut self) -> Self {
+        for parameter in &mut self.0 {
+            parameter["x-extension"] = json!(true);
+        }
+        self
+    }
+
     /// Appends `limit` and `offset`.
     #[must_use]
     pub fn paged(mut self) -> Self {
@@ -355,9 +399,13 @@ impl ParameterDocs {
 pub fn extension<T: PartialSchema>() -> RefOr<Schema> {
     let mut schema = T::schema();
     // Only an inline schema can carry the mark.
-    if let RefOr::T(Schema::Object(field)) = &mut schema {
-        field
-            .extensions
+    let extensions = match &mut schema {
+        RefOr::T(Schema::Object(field)) => Some(&mut field.extensions),
+        RefOr::T(Schema::Array(field)) => Some(&mut field.extensions),
+        _ => None,
+    };
+    if let Some(extensions) = extensions {
+        extensions
             .get_or_insert_default()
             .insert("x-extension".to_owned(), json!(true));
     }

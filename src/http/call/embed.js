@@ -11,7 +11,7 @@
   // Boolean attributes: on if present, whatever their value.
   const SWITCHES = ['skip-lobby', 'start-muted', 'start-camera-off'];
   const VARIABLES = ['accent', 'background', 'panel', 'tile', 'text', 'quiet', 'border', 'live', 'danger', 'radius', 'font'];
-  const EVENTS = ['joined', 'left', 'participant-joined', 'role-changed', 'recording-changed', 'ended', 'error'];
+  const EVENTS = ['joined', 'left', 'participant-joined', 'role-changed', 'recording-changed', 'ending', 'ended', 'error'];
   // Permissions that are delegated to the call page, but not to frames inside it.
   const ALLOWED = ['camera', 'microphone', 'display-capture', 'speaker-selection', 'autoplay', 'fullscreen', 'clipboard-write'];
   // The call page sends a message as soon as it has loaded. A page that the browser does not show sends none.

@@ -136,6 +136,7 @@ async fn ensure_room(
         name: name.clone(),
         max_participants: 0,
         empty_timeout_seconds: DEFAULT_EMPTY_TIMEOUT_SECONDS,
+        max_duration: None,
         metadata: None,
         template_id: None,
     };

@@ -185,7 +185,7 @@ macro_rules! file {
 }
 
 /// Files that the page loads: name, content.
-const FILES: [(&str, &str); 53] = [
+const FILES: [(&str, &str); 54] = [
     file!("page", "page.css"),
     file!("page", "lobby.css"),
     file!("page", "call.css"),
@@ -201,6 +201,7 @@ const FILES: [(&str, &str); 53] = [
     file!("page", "dialogs.js"),
     file!("page", "dom.js"),
     file!("page", "end.js"),
+    file!("page", "ending.js"),
     file!("page", "errors.js"),
     file!("page", "hands.js"),
     file!("page", "icons.js"),

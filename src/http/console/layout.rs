@@ -321,7 +321,7 @@ pub fn sign_in(csrf: &str, next: &str, wrong: Option<&Problem>) -> Markup {
 }
 
 /// Confirmations: name, text.
-const NOTES: [(&str, &str); 32] = [
+const NOTES: [(&str, &str); 36] = [
     (
         "project-created",
         "The project was created. Create an API key for it below.",
@@ -349,6 +349,14 @@ const NOTES: [(&str, &str); 32] = [
     (
         "participant-removed",
         "The participant was disconnected. Its token stays valid.",
+    ),
+    (
+        "identity-banned",
+        "The identity is banned from the room, and disconnected.",
+    ),
+    (
+        "ban-lifted",
+        "The ban is lifted. The identity may join again.",
     ),
     ("track-muted", "The track was muted or unmuted."),
     ("role-changed", "The participant has its new role."),
@@ -399,6 +407,11 @@ const NOTES: [(&str, &str); 32] = [
         "A test event is queued. It is the newest delivery below.",
     ),
     ("delivery-retried", "The delivery is queued again."),
+    ("endpoint-changed", "The webhook endpoint was changed."),
+    (
+        "endpoint-enabled",
+        "The webhook endpoint is active. Its pending deliveries leave at the next tick.",
+    ),
 ];
 
 // By name only: a text in the URL could imitate a message of the server (S-33).

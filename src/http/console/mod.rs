@@ -9,7 +9,7 @@
 //!
 //! - for the server: [`overview`] with [`history`] and the lists [`live`], [`actors`], [`server`] (also a standby's), and [`sdks`],
 //!   which needs no session;
-//! - for projects: [`projects`] with their usage, [`rooms`] with [`new_room`], [`room`], [`sessions`], [`recordings`] and broadcasts,
+//! - for projects: [`projects`] with their usage, [`rooms`] with [`new_room`], [`room`], [`sessions`] with their [`quality`], [`recordings`] and broadcasts,
 //!   [`ingress`], [`templates`] with [`destinations`], [`webhooks`], [`settings`].
 //!
 //! The scripts are improvements only: `console.js` refreshes and confirms, `local_time.js` adds the browser's time to times in UTC, and
@@ -27,6 +27,7 @@ mod new_room;
 mod overview;
 mod parts;
 mod projects;
+mod quality;
 mod recordings;
 mod room;
 mod rooms;

@@ -138,14 +138,15 @@ fn receivers(failing: &[FailingEndpoint]) -> Markup {
         );
     }
     let row = |endpoint: &FailingEndpoint| {
-        let path = format!(
-            "/projects/{}/webhooks?endpoint_id={}",
-            endpoint.project_id, endpoint.id
-        );
+        let path = format!("/projects/{}/webhooks/{}", endpoint.project_id, endpoint.id);
         vec![
-            html! { a href=(path) { (endpoint.url) } },
+            html! { a href=(path) { (endpoint.url) } @if let Some(at) = endpoint.disabled_at { div { small { "Disabled " (parts::time(at)) } } } },
             html! { code { (endpoint.project_id) } },
-            badge("failing"),
+            badge(if endpoint.disabled_at.is_some() {
+                "disabled"
+            } else {
+                "failing"
+            }),
         ]
     };
     let rows: Vec<_> = failing.iter().map(row).collect();

@@ -33,8 +33,8 @@ pub fn badge(word: &str) -> Markup {
         | "limit_reached"
         | "old"
         | "waiting_for_upgrade" => "warn",
-        "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "poor"
-        | "failing" | "wrong_keys" => "bad",
+        "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "expired"
+        | "poor" | "failing" | "disabled" | "wrong_keys" => "bad",
         // Unknown words are shown without a judgement.
         _ => "idle",
     };
@@ -104,9 +104,14 @@ pub fn empty(what: &str, how: &str) -> Markup {
     html! { div.empty { p { strong { (what) } } p { (how) } } }
 }
 
-/// Renders links to the next and previous page of a list that is sorted by time, with the same filters.
+/// Renders links to the next and previous page of a list that starts with the newest entry, with the same filters.
 pub fn pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
     pager_with_names(visit, offset, has_more, ["Newer", "Older"])
+}
+
+/// Renders links to the next and previous page of a list that starts with the oldest entry.
+pub fn history_pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
+    pager_with_names(visit, offset, has_more, ["Earlier", "Later"])
 }
 
 /// Renders links to the next and previous page of a list, with the same filters. `names` are the texts of the links: backward, forward.

@@ -67,17 +67,24 @@ fn row(visit: &Visit, project: &Project, recording: &Recording) -> Vec<Markup> {
         status,
         filepath,
         tail,
+        paused,
     } = recording;
     let path = format!("/projects/{}", project.id);
     vec![
         html! { a href={ (path) "/recordings/" (head.egress_id) } { (filepath) } },
         html! { a href={ (path) "/rooms/" (head.room) } { (head.room) } },
-        badge(status.as_str()),
+        status_of(*status, *paused),
         html! { (recording_type.as_str().replace('_', " ")) },
         time(tail.started_at),
         time(tail.ended_at),
         stop_button::<Recording>(visit, head, *status),
     ]
+}
+
+/// Returns a recording's status, with whether it is paused.
+fn status_of(status: EgressStatus, paused: Option<bool>) -> Markup {
+    let is_paused = paused.unwrap_or_default();
+    html! { (badge(status.as_str())) @if is_paused { " paused" } }
 }
 
 /// Reads the recording in the path, as last recorded.
@@ -114,9 +121,10 @@ async fn one(visit: Visit) -> PageResult {
         status,
         filepath,
         tail,
+        paused,
     } = &recording;
     let content = html! {
-        h1 { (filepath) " " (badge(status.as_str())) }
+        h1 { (filepath) " " (status_of(*status, *paused)) }
         (facts(&[
             ("Room", html! { a href={ "/projects/" (project.id) "/rooms/" (head.room) } { (head.room) } }),
             ("Type", html! { (recording_type.as_str().replace('_', " ")) }),
@@ -300,7 +308,7 @@ async fn delete_file(visit: Visit) -> PageResult {
     }
     let (state, id) = (Arc::clone(&visit.state), recording.head.egress_id.clone());
     let (owner, path) = (project.clone(), recording.filepath.clone());
-    let latest_write = ended_at.after(removal::COMPLETION);
+    let latest_write = ended_at.after(removal::COMPLETION_TIME);
     // A task of its own, so that a browser that disconnects leaves no removed file without its record.
     let deletion = actix_web::rt::spawn(async move {
         match removal::remove(&state.admin.recordings, &owner, &path, latest_write).await {

@@ -1,6 +1,7 @@
 //! A project's rooms: live ones first, searchable by prefix.
 
-use conclave_model::page::PageRequest;
+use conclave_db::RoomFilter;
+use conclave_model::page::{Page, PageRequest};
 use conclave_model::project::Project;
 use conclave_model::room::{Room, RoomStatus};
 use maud::{Markup, html};
@@ -125,12 +126,18 @@ async fn found(
     prefix: String,
     page: PageRequest,
 ) -> Result<Markup, ApiError> {
-    let mut rooms = visit
-        .state
-        .store
-        .rooms()
-        .with_prefix(project.id.clone(), prefix.clone(), page)
-        .await?;
+    let mut rooms = match prefix.parse() {
+        Ok(prefix) => {
+            let filter = RoomFilter {
+                name_prefix: Some(prefix),
+                ..RoomFilter::default()
+            };
+            let store = &visit.state.store;
+            store.rooms().list(project.id.clone(), filter, page).await?
+        }
+        // No name starts with such a text.
+        Err(_) => Page::from_fetched(Vec::new(), page),
+    };
     // Sorted per page only: the store returns rooms by name.
     rooms.items.sort_by_key(|room| room.ended_at.is_some());
     let counts = participants(visit, &rooms.items).await?;
@@ -156,7 +163,10 @@ async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Mark
     } else {
         None
     };
-    let rooms = store.rooms().list(project.id.clone(), page).await?;
+    let rooms = store
+        .rooms()
+        .list(project.id.clone(), RoomFilter::default(), page)
+        .await?;
     let open = live.as_ref().map_or(&[][..], |live| &live.items);
     let counts = participants(visit, open).await?;
     let ended: Vec<Room> = rooms

@@ -11,6 +11,7 @@ use super::layout::{self, PagePosition};
 use super::parts::{
     ROWS, badge, empty, facts, field, length, or_nothing, pager, select, table, time,
 };
+use super::quality;
 use super::route::{self, Route};
 use super::visit::{PageResult, Visit};
 use crate::http::api::error::ApiError;
@@ -50,9 +51,17 @@ async fn list(visit: Visit) -> PageResult {
     } else {
         Vec::new()
     };
+    // Not above a filtered list, or above its later pages.
+    let is_first = visit.offset() == 0 && room.is_none() && identity.is_none() && active.is_none();
+    let worst = if is_first {
+        quality::worst(&visit, &project.id).await?
+    } else {
+        html! {}
+    };
     let content = html! {
         h1 { "Sessions" }
         (filters(&path, room.as_deref(), identity.as_deref(), active.as_deref()))
+        (worst)
         @if let (Some(room), false) = (&room, plotted.is_empty()) {
             h2 { "Timeline of " (room) }
             (timeline(&format!("Sessions in {room}"), &plotted))
@@ -153,6 +162,7 @@ async fn one(visit: Visit) -> PageResult {
         .path("id", &visit.param("id"))
         .send()
         .await?;
+    let quality = quality::session(&visit, &project.id, detail.session.id).await?;
     let plotted = timeline_row(&detail, visit.state.clock.now());
     let path = format!("/projects/{}", project.id);
     let session = &detail.session;
@@ -171,6 +181,7 @@ async fn one(visit: Visit) -> PageResult {
         (timeline("The session and its tracks", &[plotted]))
         h2 { "Tracks" }
         (tracks(&detail.tracks))
+        (quality)
     };
     Ok(visit.show(layout::page(
         &visit,

@@ -1,9 +1,11 @@
 //! A project's settings: plan and wallet, status, default template, API keys.
 
+use std::time::Duration;
+
 use conclave_model::key::ApiKeyRecord;
 use conclave_model::project::{Project, ProjectStatus};
 use conclave_model::visible::checked_label;
-use conclave_model::{ErrorCode, Problem};
+use conclave_model::{ErrorCode, Problem, Timestamp};
 use maud::{Markup, html};
 
 use super::layout::{self, PagePosition};
@@ -17,6 +19,8 @@ use crate::http::api::v1::templates::TemplateJson;
 
 /// Maximum credit per action, in Ugandan shillings, as on the command line.
 const MAX_CREDIT_UGX: i64 = 1_000_000_000_000;
+/// Maximum life of an API key, in days.
+const MAX_DAYS: u64 = 36_500;
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -71,6 +75,7 @@ async fn show(visit: Visit) -> PageResult {
 }
 
 fn keys_section(visit: &Visit, project: &Project, keys: &[ApiKeyRecord]) -> Markup {
+    let now = visit.state.clock.now();
     let row = |key: &ApiKeyRecord| {
         let path = format!("/projects/{}/keys/{}/revoke", project.id, key.prefix);
         let question = format!(
@@ -82,10 +87,14 @@ fn keys_section(visit: &Visit, project: &Project, keys: &[ApiKeyRecord]) -> Mark
             html! { (key.label) },
             badge(if key.revoked_at.is_some() {
                 "revoked"
+            } else if key.expires_at.is_some_and(|at| at <= now) {
+                "expired"
             } else {
                 "active"
             }),
             time(key.created_at),
+            html! { @if let Some(day) = key.last_used_on { (day) } @else { "never" } },
+            time(key.expires_at),
             time(key.revoked_at),
             html! { @if key.revoked_at.is_none() { (danger(visit, &path, "Revoke", &question)) } },
         ]
@@ -97,12 +106,15 @@ fn keys_section(visit: &Visit, project: &Project, keys: &[ApiKeyRecord]) -> Mark
         @if rows.is_empty() {
             (empty("There is no API key.", "Your backend needs one to call the API. Create it below."))
         } @else {
-            (table("API keys", &["Key", "Label", "Status", "Created", "Revoked", "Actions"], &rows))
+            (table("API keys", &["Key", "Label", "Status", "Created", "Last used", "Expires", "Revoked", "Actions"], &rows))
         }
         section.card {
             h2 { "Create an API key" }
             (form(visit, &format!("/projects/{}/keys", project.id), &html! {
                 (field("label", "Label", &html! { input #label name="label" maxlength="200"; }, "What it is for; may be empty"))
+                (field("expires_in_days", "Expires after", &html! {
+                    input #expires_in_days name="expires_in_days" type="number" min="1" max="36500";
+                }, "Days; empty for a key without expiry"))
                 p { button type="submit" { "Create API key" } }
             }))
         }
@@ -252,15 +264,31 @@ async fn set_default_template(visit: Visit) -> PageResult {
     )
 }
 
+/// Returns the time at which a new key expires; `None` if the form names no number of days.
+fn expiry(visit: &Visit) -> Result<Option<Timestamp>, Problem> {
+    let text = visit.field("expires_in_days").trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let days = text.parse::<u64>().ok();
+    let invalid = || Problem::invalid("expires_in_days", format!("must be 1 to {MAX_DAYS}"));
+    let days = days
+        .filter(|days| (1..=MAX_DAYS).contains(days))
+        .ok_or_else(invalid)?;
+    let life = Duration::from_secs(days * 24 * 60 * 60);
+    Ok(Some(visit.state.clock.now().after(life)))
+}
+
 async fn create_key(visit: Visit) -> PageResult {
     let project = visit.project().await?;
     let label = visit.field("label").to_owned();
     checked_label(&label, 0..=200).map_err(|allowed| Problem::invalid("label", allowed))?;
+    let expires_at = expiry(&visit)?;
     let key = visit
         .state
         .store
         .api_keys()
-        .create(project.id.clone(), label)
+        .create_until(project.id.clone(), label, expires_at)
         .await?
         .key;
     log_change("create_api_key", &project.id);

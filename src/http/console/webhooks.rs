@@ -1,9 +1,10 @@
-//! Webhook endpoints and their deliveries: payload, attempts and response; retry, and a test event.
+//! Webhook endpoints: changes, a new secret, why one was disabled, a test event. Their deliveries: payload, attempts, response and retry.
 
+use conclave_model::event::EventType;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{DeliveryId, EndpointId, ErrorCode, Problem, ProjectId};
 use maud::{Markup, html};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::layout::{self, PagePosition};
 use super::parts::{
@@ -12,6 +13,7 @@ use super::parts::{
 };
 use super::route::{self, Route};
 use super::visit::{PageResult, Visit, log_change};
+use crate::http::api::ext::webhooks as ext;
 use crate::http::api::response::Json;
 use crate::http::api::v1::webhooks::{self, WebhookDelivery, WebhookEndpointJson};
 
@@ -28,6 +30,10 @@ pub fn routes() -> Vec<Route> {
     vec![
         route::page("/projects/{project}/webhooks", list),
         route::action("/projects/{project}/webhooks", create),
+        route::page("/projects/{project}/webhooks/{id}", endpoint),
+        route::action("/projects/{project}/webhooks/{id}", update),
+        route::action("/projects/{project}/webhooks/{id}/enable", enable),
+        route::action("/projects/{project}/webhooks/{id}/rotate", rotate),
         route::action("/projects/{project}/webhooks/{id}/delete", delete),
         route::action("/projects/{project}/webhooks/{id}/test", send_test),
         route::page("/projects/{project}/deliveries/{id}", one),
@@ -72,18 +78,26 @@ async fn list(visit: Visit) -> PageResult {
 }
 
 fn endpoint_table(visit: &Visit, project: &ProjectId, endpoints: &[WebhookEndpointJson]) -> Markup {
-    let row = |WebhookEndpointJson {
-                   id,
-                   url,
-                   created_at,
-                   ..
-               }: &WebhookEndpointJson| {
+    let row = |endpoint: &WebhookEndpointJson| {
+        let WebhookEndpointJson {
+            id,
+            url,
+            created_at,
+            description,
+            ..
+        } = endpoint;
         let path = format!("/projects/{project}/webhooks/{id}");
         vec![
-            html! { (url) div { small { code { (id) } } } },
+            html! {
+                a href=(path) { (url) }
+                @if !description.is_empty() { div { (description) } }
+                div { small { code { (id) } } }
+            },
+            badge(status(endpoint)),
             time(*created_at),
             html! {
-                (button(visit, &format!("{path}/test"), "Send test event", url))
+                // Nothing is posted to an inactive endpoint.
+                @if endpoint.active { (button(visit, &format!("{path}/test"), "Send test event", url)) }
                 a href={ "/actors/" (project) "/webhook/" (id) } { "Actor" } " "
                 (danger(visit, &format!("{path}/delete"), "Delete", &format!("Delete {url}? Its queued deliveries are dropped.")))
             },
@@ -97,9 +111,101 @@ fn endpoint_table(visit: &Visit, project: &ProjectId, endpoints: &[WebhookEndpoi
     }
     table(
         "Webhook endpoints",
-        &["Receiver", "Created", "Actions"],
+        &["Receiver", "Status", "Created", "Actions"],
         &endpoints.iter().map(row).collect::<Vec<_>>(),
     )
+}
+
+/// Returns an endpoint's status as a word.
+fn status(endpoint: &WebhookEndpointJson) -> &'static str {
+    match (endpoint.active, endpoint.disabled_at) {
+        (true, _) => "active",
+        (false, Some(_)) => "disabled",
+        (false, None) => "inactive",
+    }
+}
+
+async fn endpoint(visit: Visit) -> PageResult {
+    let project = visit.project().await?;
+    let id = endpoint_id(&visit)?;
+    // Read from the store: the API has no operation for a single endpoint.
+    let endpoints = visit.state.store.webhook_endpoints();
+    let endpoint = WebhookEndpointJson::from(endpoints.get(project.id.clone(), id).await?);
+    let path = format!("/projects/{}/webhooks/{id}", project.id);
+    let content = html! {
+        p { a href={ "/projects/" (project.id) "/webhooks" } { "Webhooks" } }
+        h1 { "Webhook endpoint " (badge(status(&endpoint))) }
+        @if let (Some(at), Some(reason)) = (endpoint.disabled_at, &endpoint.disabled_reason) {
+            p.note.bad { strong { "Disabled by the server, " (time(at)) ": " } (reason) "." }
+            p { "Events are not queued for it. Pending deliveries wait until it is enabled." }
+        }
+        (facts(&[
+            ("Receiver", html! { (endpoint.url) }),
+            ("Events", html! { @if endpoint.events.is_empty() { "all" } @else { (endpoint.events.len()) } }),
+            ("Created", time(endpoint.created_at)),
+            ("Previous secret valid until", time(endpoint.previous_secret_expires_at)),
+            ("Id", html! { code { (id) } }),
+        ]))
+        div.actions {
+            @if !endpoint.active { (button(&visit, &format!("{path}/enable"), "Enable", &endpoint.url)) }
+            a href={ "/projects/" (project.id) "/webhooks?endpoint_id=" (id) } { "Deliveries" }
+        }
+        (edit_form(&visit, &path, &endpoint))
+        (rotate_form(&visit, &path))
+    };
+    Ok(visit.show(layout::page(
+        &visit,
+        PagePosition::Project(&project, "/webhooks"),
+        "Webhook endpoint",
+        &content,
+    )))
+}
+
+fn edit_form(visit: &Visit, path: &str, endpoint: &WebhookEndpointJson) -> Markup {
+    html! {
+        section.card {
+            h2 { "Change" }
+            (form(visit, path, &html! {
+                (field("url", "URL", &html! { input #url type="url" name="url" required value=(endpoint.url); }, ""))
+                (field("description", "Description", &html! {
+                    input #description name="description" maxlength=(ext::MAX_DESCRIPTION) value=(endpoint.description);
+                }, ""))
+                fieldset {
+                    legend { "Events; none ticked means all" }
+                    @for event in EventType::ALL {
+                        label {
+                            input type="checkbox" name=(event_field(*event)) checked[endpoint.events.contains(event)];
+                            " " (event.as_str()) " "
+                        }
+                    }
+                }
+                p {
+                    label { input type="checkbox" name="active" checked[endpoint.active]; " Active" }
+                }
+                p { button type="submit" { "Save" } }
+            }))
+        }
+    }
+}
+
+/// Returns the name of an event's checkbox.
+fn event_field(event: EventType) -> String {
+    format!("event-{event}")
+}
+
+fn rotate_form(visit: &Visit, path: &str) -> Markup {
+    const HOUR: u32 = 3_600;
+    html! {
+        section.card {
+            h2 { "New signing secret" }
+            (form(visit, &format!("{path}/rotate"), &html! {
+                (field("hours", "Hours with both secrets", &html! {
+                    input #hours type="number" name="hours" min="0" max=(ext::MAX_OVERLAP / HOUR) required value=(ext::DEFAULT_OVERLAP / HOUR);
+                }, "Deliveries carry signatures by both, so that receivers can change in the meantime"))
+                p { button type="submit" { "Replace the secret" } }
+            }))
+        }
+    }
 }
 
 fn create_form(visit: &Visit, project: &ProjectId) -> Markup {
@@ -236,6 +342,16 @@ fn delivery_id(visit: &Visit) -> Result<DeliveryId, Problem> {
     visit.param("id").parse().map_err(not_found)
 }
 
+fn endpoint_id(visit: &Visit) -> Result<EndpointId, Problem> {
+    let not_found = |_| {
+        Problem::new(
+            ErrorCode::EndpointNotFound,
+            "no webhook endpoint by that id in this project",
+        )
+    };
+    visit.param("id").parse().map_err(not_found)
+}
+
 fn done(visit: &Visit, project: &ProjectId, note: &'static str) -> PageResult {
     Ok(visit.done(&format!("/projects/{project}/webhooks"), note))
 }
@@ -263,6 +379,59 @@ async fn create(visit: Visit) -> PageResult {
     )))
 }
 
+async fn update(visit: Visit) -> PageResult {
+    let chosen = |event: &&EventType| visit.has(&event_field(**event));
+    let body = json!({
+        "url": visit.field("url"),
+        "description": visit.field("description"),
+        "events": EventType::ALL.iter().filter(chosen).collect::<Vec<_>>(),
+        "active": visit.has("active"),
+    });
+    change(&visit, body, "endpoint-changed").await
+}
+
+async fn enable(visit: Visit) -> PageResult {
+    change(&visit, json!({"active": true}), "endpoint-enabled").await
+}
+
+async fn change(visit: &Visit, body: Value, note: &'static str) -> PageResult {
+    let (project, id) = (visit.project_id()?, endpoint_id(visit)?);
+    visit
+        .call(ext::update, &project)
+        .path("id", &id.to_string())
+        .body(body)
+        .send()
+        .await?;
+    Ok(visit.done(&format!("/projects/{project}/webhooks/{id}"), note))
+}
+
+async fn rotate(visit: Visit) -> PageResult {
+    let project = visit.project().await?;
+    let hours = visit.number("hours")?.unwrap_or_default();
+    let Json(rotated) = visit
+        .call(ext::rotate_secret, &project.id)
+        .path("id", &visit.param("id"))
+        // Out of range for an absurd number, which the operation refuses.
+        .body(json!({"overlap_seconds": hours.saturating_mul(3_600)}))
+        .send()
+        .await?;
+    let content = html! {
+        h1 { "Webhook endpoint" }
+        // Shown in this response instead of a redirect, since it cannot be read again.
+        (secret("The new signing secret", rotated.secret.reveal()))
+        @if let Some(until) = rotated.previous_secret_expires_at {
+            p { "Deliveries are also signed with the previous secret until " (time(until)) "." }
+        }
+        p { a href={ "/projects/" (project.id) "/webhooks/" (rotated.id) } { "Back to the webhook endpoint" } }
+    };
+    Ok(visit.show(layout::page(
+        &visit,
+        PagePosition::Project(&project, "/webhooks"),
+        "Webhook endpoint",
+        &content,
+    )))
+}
+
 async fn delete(visit: Visit) -> PageResult {
     let project = visit.project_id()?;
     visit
@@ -275,13 +444,7 @@ async fn delete(visit: Visit) -> PageResult {
 
 async fn send_test(visit: Visit) -> PageResult {
     let project = visit.project().await?.id;
-    let not_found = |_| {
-        Problem::new(
-            ErrorCode::EndpointNotFound,
-            "no webhook endpoint by that id in this project",
-        )
-    };
-    let endpoint: EndpointId = visit.param("id").parse().map_err(not_found)?;
+    let endpoint = endpoint_id(&visit)?;
     visit
         .state
         .store

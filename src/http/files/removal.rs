@@ -1,15 +1,16 @@
-//! Removing a recording's file: after `recordings.retention`, and in the console.
+//! Removal of recording files on this machine: after `recordings.retention`, in the console, and with the identity that they record.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use conclave_db::LocalRecording;
 use conclave_model::filepath::FilePath;
 use conclave_model::{ProjectId, Timestamp};
 
 /// Time after a recording's end in which its file is completed. A file that was written later is another file at the same path.
-pub const COMPLETION: Duration = Duration::from_secs(10 * 60);
+pub const COMPLETION_TIME: Duration = Duration::from_secs(10 * 60);
 
 /// Removes a file from a project's recording directory, unless it was written after `latest_write` or is a symbolic link. Returns
 /// whether it was removed.
@@ -28,6 +29,28 @@ pub async fn remove(
     tokio::task::spawn_blocking(move || remove_inside(&directory, Path::new(&name), latest_write))
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+/// Removes a recording's file as [`remove`] does. Returns whether it was removed; a failure is logged.
+pub async fn remove_file(
+    recordings: &Path,
+    recording: &LocalRecording,
+    latest_write: Timestamp,
+) -> bool {
+    let LocalRecording {
+        project_id,
+        egress_id,
+        filepath,
+        ..
+    } = recording;
+    match remove(recordings, project_id, filepath, latest_write).await {
+        Ok(is_removed) => is_removed,
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        Err(error) => {
+            log::warn!(egress_id = egress_id.as_str(); "a recording's file cannot be removed: {error}");
+            false
+        }
+    }
 }
 
 /// Removes a file inside a directory; see [`remove`].

@@ -7,6 +7,7 @@ use actix_web::http::header::AUTHORIZATION;
 use conclave_db::Credential;
 use conclave_media::token::Claims;
 use conclave_model::key::ApiKeyLookup;
+use conclave_model::usage::Day;
 use conclave_model::{ErrorCode, NamespacedRoom, Problem};
 
 use crate::http::api::context::Caller;
@@ -38,7 +39,7 @@ pub async fn identify(
         return Ok(Caller::Anonymous);
     }
     match sent_key(state, request).await? {
-        Some(credential) if !credential.revoked => Ok(Caller::Key(credential)),
+        Some(credential) if credential.is_valid(state.clock.now()) => Ok(Caller::Key(credential)),
         found => {
             // A room token counts only without a valid key.
             let token = if spec.permissions().is_empty() {
@@ -62,7 +63,7 @@ pub async fn require_key(
     request: &HttpRequest,
 ) -> Result<Arc<Credential>, ApiError> {
     match sent_key(state, request).await? {
-        Some(credential) if !credential.revoked => Ok(credential),
+        Some(credential) if credential.is_valid(state.clock.now()) => Ok(credential),
         found => Err(refusal(found.as_deref()).into()),
     }
 }
@@ -92,21 +93,43 @@ async fn look_up(
     let hash = key.hash;
     limits.check_lookup(&hash, request)?;
     let found = state.store.api_keys().authenticate(key).await?;
-    if found.as_ref().is_some_and(|credential| !credential.revoked) {
-        limits.record_valid(&hash);
-    } else {
-        limits.check_invalid_key(&hash, request)?;
+    let now = state.clock.now();
+    match found.as_ref().filter(|credential| credential.is_valid(now)) {
+        Some(credential) => {
+            limits.record_valid(&hash);
+            record_use(state, credential, now.into());
+        }
+        None => limits.check_invalid_key(&hash, request)?,
     }
     Ok(found)
 }
 
-/// Returns one refusal for missing, malformed and unknown keys, which reveals nothing; for a revoked key, the message names the
-/// reason.
+/// Records that a key was used today. The write does not delay the request, and there is one per key and day.
+fn record_use(state: &AppState, credential: &Credential, today: Day) {
+    let is_recorded = credential.last_used_on.is_some_and(|day| day >= today);
+    if is_recorded || !state.checks.key_uses.is_first(&credential.prefix, today) {
+        return;
+    }
+    let (keys, project, prefix) = (
+        state.store.api_keys().clone(),
+        credential.project_id.clone(),
+        credential.prefix.clone(),
+    );
+    actix_web::rt::spawn(async move {
+        // Not repeated: the next day's use is recorded, and requests must not write while the database is in trouble.
+        if let Err(error) = keys.record_use(project, prefix, today).await {
+            log::debug!("the last use of an API key was not recorded: {error}");
+        }
+    });
+}
+
+/// Returns one refusal for missing, malformed and unknown keys, which reveals nothing; for a revoked or an expired key, the message names
+/// the reason.
 fn refusal(found: Option<&Credential>) -> Problem {
-    let message = if found.is_some() {
-        "api key revoked"
-    } else {
-        "invalid api key"
+    let message = match found {
+        Some(credential) if credential.revoked => "api key revoked",
+        Some(_) => "api key expired",
+        None => "invalid api key",
     };
     Problem::new(ErrorCode::Unauthorized, message)
 }

@@ -15,13 +15,14 @@
 //!
 //! Lower layers' errors become responses in [`error`](super::api::error); a 5xx is logged once, here.
 //!
-//! The modules in the same order: [`credential`], [`origins`], [`limits`], [`admission`], [`payload`], and [`idempotency`] with
-//! [`key_locks`].
+//! The modules in the same order: [`credential`] with [`key_uses`], [`origins`], [`limits`], [`admission`], [`payload`], and
+//! [`idempotency`] with [`key_locks`].
 
 pub mod admission;
 pub mod credential;
 pub mod idempotency;
 pub mod key_locks;
+pub mod key_uses;
 pub mod limits;
 pub mod origins;
 pub mod payload;

@@ -334,6 +334,36 @@ fn recordings_broadcasts_and_ingress_are_started_and_stopped() {
 }
 
 #[test]
+fn an_identity_is_banned_by_a_form_or_beside_its_participant_and_the_ban_is_lifted() {
+    let app = TestApp::start();
+    let browser = Browser::new(&app);
+    app.room("standup");
+    app.join("standup", "mallory", "guest");
+    let room = format!("{}/rooms/standup", project(&app));
+    let bans = || app.get("/ext/v1/rooms/standup/bans").send().expect(200)["bans"].clone();
+    let page = browser.page(&room);
+    let beside = format!("{room}/participants/mallory/ban");
+    assert!(page.contains(&format!("action=\"{beside}\"")), "{page}");
+    let page = browser.act(&beside, &[]);
+    assert!(page.contains("The identity is banned"), "{page}");
+    assert_eq!(bans()[0]["identity"], "mallory");
+    let participants = app.get("/v1/rooms/standup/participants").send().expect(200);
+    assert_eq!(participants["participants"], json!([]));
+
+    let fields = [("identity", "trudy"), ("hours", "2"), ("reason", "spam")];
+    let page = browser.act(&format!("{room}/bans"), &fields);
+    assert!(page.contains("trudy") && page.contains("spam"), "{page}");
+    let until = app.clock.now().after(std::time::Duration::from_secs(7_200));
+    assert_eq!(
+        (&bans()[0]["until"], &bans()[0]["reason"]),
+        (&json!(until), &json!("spam"))
+    );
+    let page = browser.act(&format!("{room}/bans/mallory/lift"), &[]);
+    assert!(page.contains("The ban is lifted"), "{page}");
+    assert_eq!(bans().as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_room_code_is_shown_once_with_its_link_and_disabled() {
     let app = TestApp::start();
     let browser = Browser::new(&app);
@@ -513,6 +543,53 @@ fn a_webhook_endpoint_is_added_and_deleted_and_a_failed_delivery_retried() {
         app.get("/v1/webhook-endpoints").send().json()["webhook_endpoints"],
         json!([])
     );
+}
+
+#[test]
+fn a_webhook_endpoint_is_changed_gets_a_new_secret_and_is_enabled_again() {
+    let minute = std::time::Duration::from_secs(60);
+    let app = TestApp::start_with(|config| {
+        config.webhooks.retry_delays = vec![minute];
+        config.webhooks.disable_after = minute;
+    });
+    let (browser, receiver) = (Browser::new(&app), Receiver::start());
+    receiver.answer_with(500);
+    let endpoint = app.endpoint(&receiver.url);
+    let path = format!(
+        "{}/webhooks/{}",
+        project(&app),
+        endpoint["id"].as_str().unwrap()
+    );
+    let listed = || app.get("/v1/webhook-endpoints").send().json()["webhook_endpoints"][0].clone();
+    let fields = [
+        ("url", receiver.url.as_str()),
+        ("description", "attendance"),
+        ("event-room.finished", "on"),
+        ("active", "on"),
+    ];
+    browser.act(&path, &fields);
+    assert_eq!(listed()["description"], "attendance");
+    assert_eq!(listed()["events"], json!(["room.finished"]));
+    let page = browser.act(&format!("{path}/rotate"), &[("hours", "72")]);
+    assert!(secret(&page).starts_with("whsec_"));
+    assert_ne!(secret(&page), endpoint["secret"].as_str().unwrap());
+
+    app.room("standup");
+    app.delete("/v1/rooms/standup").send().expect_empty(204);
+    app.settle();
+    app.advance(minute);
+    eventually(|| listed()["active"] == false);
+    let page = browser.page(&path);
+    assert!(
+        page.contains("the receiver answered 500") && page.contains("Enable"),
+        "{page}"
+    );
+    assert!(browser.page("/").contains("Disabled"));
+    browser.act(&format!("{path}/enable"), &[]);
+    assert_eq!(listed()["active"], true);
+    // An unticked box is not sent.
+    browser.act(&path, &fields[..3]);
+    assert_eq!(listed()["active"], false);
 }
 
 #[test]

@@ -52,6 +52,33 @@ fn lists_show_fifty_rows_and_lead_to_the_next() {
 }
 
 #[test]
+fn a_rooms_page_shows_its_events_from_the_first_on() {
+    let app = TestApp::start();
+    let browser = Browser::new(&app);
+    for room in ["standup", "other"] {
+        app.room(room);
+    }
+    app.join("other", "mallory", "guest");
+    for _ in 0..30 {
+        let sid = app.join("standup", "alice", "host");
+        app.leave(&sid, true);
+    }
+    app.delete("/v1/rooms/standup").send().expect_empty(204);
+    let path = format!("/projects/{}/rooms/standup", app.project);
+    let history = |page: &str| page.split_once("Event history").unwrap().1.to_owned();
+    let first = history(&browser.page(&path));
+    let position = |text: &str| first.find(text).unwrap();
+    assert!(position("room.started") < position("participant.joined"));
+    assert!(position("participant.joined") < position("participant.left"));
+    assert!(first.contains("alice") && !first.contains("mallory"));
+    assert!(first.contains("Later") && !first.contains("Earlier"));
+    assert!(!first.contains("room.finished"));
+    let last = history(&browser.page(&format!("{path}?offset=50")));
+    assert!(last.contains("room.finished") && last.contains("Earlier"));
+    assert!(!last.contains("room.started") && !last.contains("Later"));
+}
+
+#[test]
 fn a_page_answers_while_the_api_is_at_its_limit() {
     let app = TestApp::start_with(|config| {
         config.limits.requests_per_second = 1;

@@ -52,7 +52,7 @@ impl Api {
     fn path(&self, operation: &Described) -> String {
         operation.concrete(|before, name| match (before, name) {
             ("rooms", _) => "standup".into(),
-            ("participants", _) => "alice".into(),
+            ("participants" | "bans", _) => "alice".into(),
             ("roles" | "destinations", _) => "host".into(),
             ("templates", _) => self.template.clone(),
             ("recordings" | "broadcasts" | "ingress", _) => "EG_unknown".into(),

@@ -70,7 +70,9 @@ fn assert_consistent(world: &World) {
             (1, 1)
         );
     }
-    assert_eq!(count("room.finished", "room", &json!("idle")), 1);
+    for room in ["idle", "limited"] {
+        assert_eq!(count("room.finished", "room", &json!(room)), 1);
+    }
 }
 
 /// Fails unless calls succeed at once.

@@ -100,14 +100,9 @@ fn receivers_that_misbehave_in_any_way_delay_no_other() {
     for (url, _) in &misbehaving.faults {
         app.endpoint(url);
     }
-    let id = app.endpoint(&healthy.url)["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    app.endpoint(&healthy.url);
     for room in ["one", "two"] {
         end_room(&app, room);
-        app.wait_until_endpoint_armed(&id);
-        app.advance(Duration::from_secs(5));
         assert_eq!(healthy.next().json()["room"], room);
     }
 }

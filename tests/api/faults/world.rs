@@ -7,6 +7,7 @@ use conclave_model::faults::left;
 use serde_json::{Value, json};
 
 use crate::support::{Receiver, Request, Response, TestApp, WAIT_LIMIT};
+use crate::tools::default_template;
 
 pub struct World {
     pub app: TestApp,
@@ -96,11 +97,35 @@ impl World {
     pub fn live(&mut self) {
         let app = &self.app;
         let endpoint = json!({"url": self.receiver.url});
-        self.call(app.post("/v1/webhook-endpoints").json(endpoint), &[201]);
+        let endpoint = self.call(app.post("/v1/webhook-endpoints").json(endpoint), &[201]);
+        let endpoint = endpoint.json()["id"].as_str().unwrap().to_owned();
+        let endpoint = format!("/ext/v1/webhook-endpoints/{endpoint}");
+        self.call(
+            app.patch(&endpoint).json(json!({"description": "events"})),
+            &[200],
+        );
+        let rotation = app.post(&format!("{endpoint}/rotate-secret"));
+        self.call(rotation.json(json!({"overlap_seconds": 1})), &[200]);
+        // A recording that starts by itself, in this room only.
+        let settings = format!("/v1/templates/{}/settings", default_template(app));
+        let record = |auto_record: Value| {
+            let body = json!({"region": "auto", "auto_record": auto_record});
+            self.call(app.patch(&settings).json(body), &[200]);
+        };
+        record(json!({"type": "room_composite"}));
         self.room("sibling", 86_400);
+        record(Value::Null);
         self.join("sibling", "dora", "host");
         self.room("stage", 86_400);
         self.room("idle", 60);
+        let limited = json!({"name": "limited", "max_duration_seconds": 90});
+        self.call(
+            app.post("/v1/rooms")
+                .json(limited)
+                .idempotency_key("limited"),
+            &[201],
+        );
+        self.join("limited", "frank", "");
         let alice = self.join("stage", "alice", "host");
         self.join("stage", "bob", "guest");
         let tracks = app.admin("POST", &format!("/sandbox/participants/{alice}/tracks"));
@@ -114,7 +139,7 @@ impl World {
         self.ask_for_a_seat();
         self.follow();
         self.miss_an_answer();
-        // Two reconciliation rounds, and the idle room's deadline.
+        // Two reconciliation rounds, the idle room's deadline, and the limited room's notice and end.
         for _ in 0..13 {
             self.pass(Duration::from_secs(10));
         }
@@ -188,6 +213,7 @@ impl World {
         let (first, _) = (record("first"), record("second"));
         self.pass(Duration::from_secs(1));
         self.call(app.get(&first), &[200]);
+        self.call(app.post(&format!("/ext{first}/pause")), &[200]);
         self.call(app.post(&format!("{first}/stop")), &[200]);
         let create = |identity: &str| {
             let body = json!({"input_type": "rtmp", "participant_identity": identity});

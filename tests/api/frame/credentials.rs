@@ -1,8 +1,10 @@
 //! API keys.
 
-use serde_json::json;
+use std::time::Duration;
 
-use crate::support::TestApp;
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, eventually};
 use crate::tools::{conclave, other_project};
 
 #[test]
@@ -79,6 +81,45 @@ fn a_key_works_as_soon_as_it_is_created_and_stops_as_soon_as_it_is_revoked() {
         .to_owned();
     assert!(message.contains("revoked"), "{message}");
     app.get("/v1/rooms").send().expect(200);
+}
+
+#[test]
+fn a_key_is_refused_from_its_expiry_on() {
+    let app = TestApp::start();
+    let other = other_project(&app, "self_hosted");
+    let (get, expires_at) = (
+        || app.get("/v1/rooms").bearer(&other.key).send(),
+        app.clock.now().millis() + 1_000,
+    );
+    app.records().run(&format!(
+        "UPDATE api_keys SET expires_at = {expires_at} WHERE prefix = '{}'",
+        &other.key[..12]
+    ));
+    get().expect(200);
+    app.advance(Duration::from_secs(1));
+    let refused = get();
+    refused.expect_error(401, "unauthorized", None);
+    assert_eq!(refused.json()["error"]["message"], "api key expired");
+}
+
+#[test]
+fn the_day_of_a_keys_last_use_is_recorded_and_shown() {
+    let app = TestApp::start();
+    let other = other_project(&app, "self_hosted");
+    let last_used = || {
+        let listed = conclave(&app, &["key", "list", &other.project]);
+        listed["keys"][0]["last_used_on"].clone()
+    };
+    assert_eq!(last_used(), Value::Null);
+    for day in ["2026-03-01", "2026-03-02"] {
+        for _ in 0..3 {
+            app.get("/v1/rooms").bearer(&other.key).send().expect(200);
+        }
+        eventually(|| last_used() == day);
+        let page = app.admin("GET", &format!("/projects/{}/settings", other.project));
+        assert!(page.send().text().contains(day));
+        app.advance(Duration::from_secs(24 * 60 * 60));
+    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl Things {
         match (before, name) {
             ("rooms", _) => "standup".into(),
             ("roles", _) => "host".into(),
-            ("participants", _) => "alice".into(),
+            ("participants" | "identities", _) => "alice".into(),
             ("templates", _) => self.template.clone(),
             ("sessions", _) => self.session.clone(),
             ("webhook-endpoints", _) => self.endpoint.clone(),
@@ -109,6 +109,13 @@ fn every_operation_on_another_projects_resource_is_404_and_changes_nothing() {
             request = request.json(example.clone());
         }
         let answer = request.send();
+        // An identity is a name that any project may use: this project has none of its rows.
+        if operation.id() == "erase_identity" {
+            let changed = answer.expect(200)["changed"].clone();
+            let mut counts = changed.as_object().unwrap().values();
+            assert!(counts.all(|count| *count == 0), "{changed}");
+            continue;
+        }
         let code = answer.json()["error"]["code"]
             .as_str()
             .unwrap_or_default()

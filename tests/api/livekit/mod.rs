@@ -1,6 +1,7 @@
 //! The API over a LiveKit media plane: a LiveKit double, which sends its webhooks to the app. Tests for any plane are in
 //! [`crate::scenarios`].
 
+mod durations;
 mod edges;
 mod hanging_receivers;
 mod order;

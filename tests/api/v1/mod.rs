@@ -17,6 +17,7 @@ mod participants;
 mod recordings;
 mod role_changes;
 mod roles;
+mod room_durations;
 mod rooms;
 mod sandbox_outage;
 mod sandbox_outage_egresses;

@@ -484,3 +484,83 @@ fn rooms_and_their_deadlines_survive_a_restart() {
     app.advance(Duration::from_secs(1));
     eventually(|| app.get("/v1/rooms/a").send().json()["status"] == "ended");
 }
+
+/// Returns the names in a filtered list.
+fn filtered(app: &TestApp, query: &str) -> Vec<String> {
+    let page = app.get(&format!("/v1/rooms?{query}")).send().expect(200);
+    let rooms = page["rooms"].as_array().unwrap();
+    rooms
+        .iter()
+        .map(|room| room["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn rooms_are_found_by_every_filter_and_by_all_together() {
+    let app = TestApp::start();
+    let mut created = Vec::new();
+    for name in ["class-b", "class-a", "clinic", "class-c", "Class"] {
+        created.push(app.now());
+        app.room(name);
+        app.advance(Duration::from_secs(10));
+    }
+    app.delete("/v1/rooms/class-a").send().expect_empty(204);
+    app.delete("/v1/rooms/clinic").send().expect_empty(204);
+    assert_eq!(
+        filtered(&app, "status=open"),
+        ["Class", "class-c", "class-b"]
+    );
+    assert_eq!(filtered(&app, "status=ended"), ["clinic", "class-a"]);
+    // In the order of the names.
+    let found = ["class-a", "class-b", "class-c"];
+    assert_eq!(filtered(&app, "name_prefix=class-"), found);
+    assert_eq!(
+        filtered(&app, "name_prefix=class-&limit=1&offset=1"),
+        ["class-b"]
+    );
+    assert_eq!(filtered(&app, "name_prefix=class-b"), ["class-b"]);
+    assert_eq!(filtered(&app, "name_prefix=d"), Vec::<String>::new());
+    assert_eq!(
+        filtered(&app, "status=open&name_prefix=cl"),
+        ["class-b", "class-c"]
+    );
+    let (second, third) = (&created[1], &created[2]);
+    // Both ends belong to the range.
+    assert_eq!(
+        filtered(&app, &format!("created_after={third}")),
+        ["Class", "class-c", "clinic"]
+    );
+    assert_eq!(
+        filtered(&app, &format!("created_before={second}")),
+        ["class-a", "class-b"]
+    );
+    let between = format!("created_after={second}&created_before={third}");
+    assert_eq!(filtered(&app, &between), ["clinic", "class-a"]);
+    assert_eq!(
+        filtered(&app, &format!("{between}&status=open")),
+        Vec::<String>::new()
+    );
+    let all = format!("{between}&status=ended&name_prefix=class");
+    assert_eq!(filtered(&app, &all), ["class-a"]);
+}
+
+#[test]
+fn each_invalid_filter_of_rooms_is_named() {
+    let app = TestApp::start();
+    for (query, field) in [
+        ("status=live", "status"),
+        ("status=", "status"),
+        ("name_prefix=", "name_prefix"),
+        ("name_prefix=a%20b", "name_prefix"),
+        ("name_prefix=a%25", "name_prefix"),
+        ("created_after=yesterday", "created_after"),
+        ("created_before=1", "created_before"),
+        ("name=a", "name"),
+    ] {
+        app.get(&format!("/v1/rooms?{query}")).send().expect_error(
+            400,
+            "invalid_request",
+            Some(field),
+        );
+    }
+}

@@ -15,6 +15,7 @@ mod leaving;
 mod metadata;
 mod moderation;
 mod other_disks;
+mod quality;
 mod reconnects;
 mod recordings;
 mod rooms;

@@ -168,6 +168,23 @@ fn a_client_behind_a_relay_sees_and_hears_the_others_and_they_it() {
 }
 
 #[test]
+fn the_quality_of_a_session_names_the_relay() {
+    let app = start();
+    app.room("standup");
+    let mut call = Call::new(app);
+    let (alice, bob) = (
+        call.join_relayed("alice", "host", "udp"),
+        call.join("bob", "host"),
+    );
+    // The candidate pair is known with the first statistics.
+    call.run(Duration::from_millis(1_500));
+    let ids = ["alice", "bob"].map(|identity| super::quality::session(&call.app, identity));
+    let [relayed, direct] = call.measure([(alice, &ids[0]), (bob, &ids[1])]);
+    assert_eq!(relayed["connection"], "turn", "{relayed}");
+    assert_eq!(direct["connection"], "udp", "{direct}");
+}
+
+#[test]
 fn clients_are_given_the_server_with_credentials_of_their_own_and_encoders_too() {
     let app = start();
     app.room("standup");

@@ -170,14 +170,13 @@ fn delivery(url: &str) -> Delivery {
     let payload =
         json!({"type": "participant.joined", "room": "bench", "padding": "x".repeat(180)});
     let at = Timestamp::from_millis(0);
-    let endpoint = WebhookEndpoint {
-        id: EndpointId::new(),
-        project_id: ProjectId::new(),
-        url: url.to_owned(),
-        secret: Secret::new("whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"),
-        active: true,
-        created_at: at,
-    };
+    let endpoint = WebhookEndpoint::new(
+        EndpointId::new(),
+        ProjectId::new(),
+        url.to_owned(),
+        Secret::new("whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"),
+        at,
+    );
     Delivery {
         endpoint: Arc::new(endpoint),
         id: DeliveryId::new(),

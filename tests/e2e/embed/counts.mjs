@@ -65,7 +65,7 @@ export async function counts(server, browser, folder) {
   for (const count of [2, 5, 9, 25]) {
     const added = NAMES.slice(others, count - 2);
     const withCamera = added.slice(0, Math.max(0, CAMERAS - others));
-    if (withCamera.length > 0) publishers.push(await Publishers.join(server, browser, 'counts', withCamera, [320, 180]));
+    if (withCamera.length > 0) publishers.push(await Publishers.join(server, browser, 'counts', withCamera, { width: 320, height: 180 }));
     for (const [index, name] of added.slice(withCamera.length).entries()) {
       const { token } = await server.call('POST', '/v1/tokens', { room: 'counts', identity: `seat-${others + index}`, name, role: 'guest' });
       const { sid } = await server.sandbox('/sandbox/join', { token });

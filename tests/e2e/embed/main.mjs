@@ -41,12 +41,17 @@ const IS_CORE = process.argv.includes('--core');
 // The parts that are run, by a text in their titles.
 const ONLY = process.argv[process.argv.indexOf('--only') + 1] ?? '';
 const problems = [];
+// The browser of the parts that run.
+let current;
 
 // Runs a part of the check, and goes on after a failure.
 async function part(title, run) {
   if (process.argv.includes('--only') && !title.includes(ONLY)) return;
   const begun = Date.now();
+  const before = current?.contexts();
   const found = await run().catch((error) => [error.stack]);
+  // The windows of a part that failed would slow the next ones.
+  if (found?.length && current) await Promise.all(current.contexts().filter((one) => !before.includes(one)).map((one) => one.close()));
   for (const problem of found ?? []) {
     problems.push(problem);
     console.log(`FAILED  ${title}: ${problem}`);
@@ -116,9 +121,11 @@ async function ways(browser, name, folder) {
 
 async function inBrowser(name, launch, run) {
   const browser = await launch();
+  current = browser;
   try {
     await run(browser, name);
   } finally {
+    current = undefined;
     await browser.close();
   }
 }
@@ -152,7 +159,7 @@ async function main() {
       await walks(server, browser, folder);
       if (IS_CORE) return;
       await part('the background is blurred', () => blur.blur(browser, folder));
-      await part('pages of tiles spare the processor', () => large.processor(server, listed, launchChromium));
+      await part('pages of tiles spare the processor', () => large.processor(server, listed));
       await part('the example of docs/embedding.md', () => examples.document(server, listed, browser));
       await part('the React component and its example', () => examples.react(server, listed, browser));
     });

@@ -2,9 +2,9 @@
 import { openWindow } from '../support/browsers.mjs';
 
 export class Publishers {
-  // Joins guests with videos of a size. `guests` is a list of names, or a number; with a number, the names are `P01` and so on, in this
-  // order.
-  static async join(server, browser, room, guests, [width, height] = [160, 90]) {
+  // Joins guests with videos of a size and rate. `guests` is a list of names, or a number; with a number, the names are `P01` and so on,
+  // in this order. `dtx`: silent microphones send nearly nothing, which is the client SDK's default.
+  static async join(server, browser, room, guests, { width = 160, height = 90, frames = 5, dtx = false } = {}) {
     const names = Array.isArray(guests) ? guests : Array.from({ length: guests }, (_, index) => `P${String(index + 1).padStart(2, '0')}`);
     const tokens = [];
     for (const name of names) {
@@ -14,7 +14,7 @@ export class Publishers {
     const window = await openWindow(browser);
     await window.addInitScript(`globalThis.drawPerson = ${drawPerson}`);
     await window.goto(`${server.api}/call`);
-    await window.evaluate(publish, { url: server.api.replace('http', 'ws'), tokens, tones: names.map(toneOf), width, height });
+    await window.evaluate(publish, { url: server.api.replace('http', 'ws'), tokens, tones: names.map(toneOf), width, height, frames, dtx });
     return Object.assign(new Publishers(), { window });
   }
 
@@ -64,7 +64,7 @@ export function cameraOf(name) {
   }`;
 }
 
-async function publish({ url, tokens, tones, width, height }) {
+async function publish({ url, tokens, tones, width, height, frames, dtx }) {
   const { Room, Track } = LivekitClient;
   const sound = new AudioContext();
   globalThis.voices = [];
@@ -75,14 +75,14 @@ async function publish({ url, tokens, tones, width, height }) {
     const context = canvas.getContext('2d');
     setInterval(() => {
       drawPerson(context, tones[index], index);
-    }, 200);
-    const options = { simulcast: false, videoCodec: 'vp8', videoEncoding: { maxBitrate: 60_000, maxFramerate: 5 } };
-    await room.localParticipant.publishTrack(canvas.captureStream(5).getVideoTracks()[0], { source: Track.Source.Camera, ...options });
+    }, 1_000 / frames);
+    const options = { simulcast: false, videoCodec: 'vp8', videoEncoding: { maxBitrate: 12_000 * frames, maxFramerate: frames } };
+    await room.localParticipant.publishTrack(canvas.captureStream(frames).getVideoTracks()[0], { source: Track.Source.Camera, ...options });
     const [voice, end] = [new GainNode(sound, { gain: 0 }), sound.createMediaStreamDestination()];
     const tone = new OscillatorNode(sound, { frequency: 300 + index * 20 });
     tone.connect(voice).connect(end);
     tone.start();
     globalThis.voices.push(voice);
-    await room.localParticipant.publishTrack(end.stream.getAudioTracks()[0], { source: Track.Source.Microphone, dtx: false });
+    await room.localParticipant.publishTrack(end.stream.getAudioTracks()[0], { source: Track.Source.Microphone, dtx });
   }
 }

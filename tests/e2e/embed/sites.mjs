@@ -41,7 +41,7 @@ export class Site {
 // Puts a call into the page, and notes its events in `window.events`.
 export async function embed(window, attributes, style = '') {
   await window.evaluate(([given, css]) => {
-    const names = ['joined', 'left', 'participant-joined', 'role-changed', 'recording-changed', 'ended', 'error'];
+    const names = ['joined', 'left', 'participant-joined', 'role-changed', 'recording-changed', 'ending', 'ended', 'error'];
     globalThis.call?.remove();
     globalThis.events = [];
     globalThis.call = Object.assign(document.createElement('conclave-call'));

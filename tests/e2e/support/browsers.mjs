@@ -1,5 +1,8 @@
 // The installed Chromium and Firefox.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const require = createRequire(join(process.env.TOOLS, 'node_modules', 'x.js'));
@@ -28,7 +31,29 @@ export function launchChromium({ hasDevices = true, isBlocked = false, camera } 
 }
 
 export function launchFirefox() {
-  return firefox.launch({ channel: 'moz-firefox', executablePath: process.env.FIREFOX, firefoxUserPrefs: FIREFOX });
+  const env = { ...process.env, PULSE_SERVER: soundServer() };
+  return firefox.launch({ channel: 'moz-firefox', executablePath: process.env.FIREFOX, firefoxUserPrefs: FIREFOX, env });
+}
+
+let soundAddress;
+
+// Starts a sound server that plays to nobody, and returns its address. Firefox runs no AudioContext on a machine without a loudspeaker.
+// The server ends with this program. Without the program `pulseaudio`, its address leads nowhere, as on a machine without sound.
+function soundServer() {
+  if (soundAddress) return soundAddress;
+  const folder = mkdtempSync(join(tmpdir(), 'check-sound-'));
+  const socket = join(folder, 'native');
+  soundAddress = `unix:${socket}`;
+  const server = spawn('pulseaudio', [
+    '-n', '--daemonize=no', '--use-pid-file=no', '--exit-idle-time=-1', '--log-level=error',
+    '--load=module-null-sink', `--load=module-native-protocol-unix socket=${socket} auth-anonymous=1`,
+  ], { stdio: 'ignore', env: { ...process.env, XDG_RUNTIME_DIR: folder, HOME: folder } });
+  server.on('error', () => {});
+  process.on('exit', () => {
+    server.kill();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return soundAddress;
 }
 
 // A window; `complaints` receives the browser's complaints, such as a violation of the page's policy. Messages of LiveKit's SDK about

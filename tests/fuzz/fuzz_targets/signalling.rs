@@ -100,6 +100,7 @@ async fn connect(
         attributes: std::collections::BTreeMap::new(),
         role: None,
         role_change: None,
+        revocation: None,
         exchange: None,
         max_kbps: None,
         grants: Grants {

@@ -406,7 +406,8 @@ fn operations(document: &Value) -> Vec<Operation> {
             .map(|(status, of)| (status.parse().unwrap(), of))
             .collect();
         let codes = responses.iter().flat_map(|(status, of)| {
-            let codes = of["x-error-codes"].as_array().into_iter().flatten();
+            let codes = [&of["x-error-codes"], &of["x-extension-codes"]["codes"]];
+            let codes = codes.into_iter().filter_map(Value::as_array).flatten();
             codes.map(|code| (*status, code.as_str().unwrap().to_owned()))
         });
         let bodies = responses

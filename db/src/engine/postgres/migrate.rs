@@ -20,6 +20,13 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0003_events_of_projects.sql"),
     include_str!("../../migrations/postgres/0004_local_files.sql"),
     include_str!("../../migrations/postgres/0005_order_of_open_rooms.sql"),
+    include_str!("../../migrations/postgres/0006_bans.sql"),
+    include_str!("../../migrations/postgres/0007_room_limits.sql"),
+    include_str!("../../migrations/postgres/0008_auto_record.sql"),
+    include_str!("../../migrations/postgres/0009_event_history.sql"),
+    include_str!("../../migrations/postgres/0010_webhook_endpoint_changes.sql"),
+    include_str!("../../migrations/postgres/0011_session_quality.sql"),
+    include_str!("../../migrations/postgres/0012_erasures_and_key_use.sql"),
 ];
 
 /// Tables of the lease, for an empty database. The advisory lock serializes servers that start at the same time.

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use conclave_model::egress::{EgressKind, EgressStatus};
+use conclave_model::event::EventType;
 use conclave_model::ingress::{IngressStatus, InputType};
+use conclave_model::room::RoomStatus;
+use conclave_model::usage::Day;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{EndpointId, Identity, ProjectId, RoomId, Secret, Timestamp};
 use rusqlite::Connection;
@@ -17,13 +20,16 @@ use crate::engine::postgres::migrate::{apply_all, migrations, newest};
 use crate::engine::sqlite;
 use crate::portable_sql::{sources, statements};
 use crate::records::{
-    codes, deliveries, egresses, ingresses, role_changes, rooms, sessions, templates,
-    webhook_endpoints,
+    bans, codes, deliveries, egresses, events, ingresses, quality, role_changes, rooms, sessions,
+    templates, webhook_endpoints,
 };
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session};
 use crate::sql::query_builder::QueryBuilder;
-use crate::{DeliveryFilter, EgressFilter, IngressFilter, OlderSchema, SessionFilter, StoreError};
+use crate::{
+    DeliveryFilter, EgressFilter, EventFilter, IngressFilter, OlderSchema, RoomFilter,
+    SessionFilter, StoreError,
+};
 
 /// Calls `check` with a database that has the schema, and a session with it. Skipped where no server is installed, unless the run is for
 /// PostgreSQL.
@@ -83,6 +89,34 @@ fn migrate(session: &Session) -> Result<(), StoreError> {
         Ok(()) => session.batch("COMMIT"),
         Err(error) => session.roll_back().and(Err(error)),
     }
+}
+
+#[test]
+fn the_participants_of_older_events_are_found_in_their_payloads() {
+    let Some(cluster) = Cluster::installed() else {
+        return;
+    };
+    let database = cluster.database();
+    let server = PostgresServer::new(&Secret::new(database.url()), None).unwrap();
+    let session = Session::connect(&server, Duration::from_secs(60)).unwrap();
+    let all: Vec<_> = migrations().collect();
+    let earlier = all
+        .iter()
+        .position(|text| text.contains("events ADD COLUMN identity"))
+        .unwrap();
+    apply_all(&session, &all[..earlier]).unwrap();
+    database.run(
+        r#"INSERT INTO projects (id, name, env, plan, status, created_at) VALUES ('prj_1', 'p', 'test', 'free', 'active', 1);
+         INSERT INTO events (project_id, room, type, payload, created_at) VALUES
+             ('prj_1', 'a', 'room.started', '{"type":"room.started","room":"a"}', 1),
+             ('prj_1', 'a', 'participant.joined', '{"room":"a","participant_identity":"ada@b.c"}', 1),
+             ('prj_1', 'a', 'ingress.started', '{"room":"a","participant_identity":"encoder"}', 1)"#,
+    );
+    apply_all(&session, &all).unwrap();
+    assert_eq!(
+        database.run("SELECT coalesce(identity, '-') FROM events ORDER BY id"),
+        "-\nada@b.c\nencoder"
+    );
 }
 
 #[test]
@@ -342,12 +376,13 @@ fn every_list_follows_an_index() {
         session.batch("SET enable_seqscan = off; SET enable_sort = off; SET enable_incremental_sort = off").unwrap();
         let (project, room) = (ProjectId::new(), RoomId::new());
         let identity: Identity = "ada".parse().unwrap();
-        check_plan(session, rooms::list_query(&project));
+        check_plan(session, quality::worst_query(&project, Day::from_number(1)));
         check_plan(session, rooms::open_query(&project));
-        check_plan(session, rooms::named_query(&project, "a", "b"));
+        check_plan(session, rooms::live_query(&project));
         check_plan(session, templates::list_query(&project));
         check_plan(session, webhook_endpoints::list_query(&project));
         check_plan(session, codes::list_query(&project, room));
+        check_plan(session, bans::list_query(&project, room));
         check_plan(session, role_changes::list_query(&project, room, None));
         check_plan(
             session,
@@ -360,11 +395,19 @@ fn every_list_follows_an_index() {
             );
             check_plan(
                 session,
+                events::list_query(&project, &event_filter(&chosen), 7),
+            );
+            check_plan(
+                session,
                 ingresses::list_query(&project, &ingress_filter(&chosen)),
             );
             check_plan(
                 session,
                 egresses::list_query(&project, EgressKind::Recording, &egress_filter(&chosen)),
+            );
+            check_plan(
+                session,
+                rooms::list_query(&project, &room_filter(&chosen), "class-\u{7f}"),
             );
             for active in [None, Some(false), Some(true)] {
                 check_plan(
@@ -390,6 +433,29 @@ fn delivery_filter(chosen: &Chosen) -> DeliveryFilter {
         status: chosen[0].then_some(DeliveryStatus::Failed),
         event_type: chosen[1].then(|| "room.started".into()),
         endpoint_id: chosen[2].then(EndpointId::new),
+    }
+}
+
+fn room_filter(chosen: &Chosen) -> RoomFilter {
+    let status = if chosen[1] {
+        RoomStatus::Open
+    } else {
+        RoomStatus::Ended
+    };
+    RoomFilter {
+        status: chosen[0].then_some(status),
+        name_prefix: chosen[2].then(|| "class-".parse().unwrap()),
+        created_after: chosen[3].then_some(Timestamp::from_millis(1)),
+        created_before: chosen[4].then_some(Timestamp::from_millis(2)),
+    }
+}
+
+fn event_filter(chosen: &Chosen) -> EventFilter {
+    EventFilter {
+        room: chosen[0].then(|| "r".parse().unwrap()),
+        event_type: chosen[1].then_some(EventType::RoomStarted),
+        identity: chosen[2].then(|| "ada".parse().unwrap()),
+        ..EventFilter::default()
     }
 }
 

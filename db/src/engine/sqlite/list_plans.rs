@@ -2,7 +2,10 @@
 //! sort.
 
 use conclave_model::egress::{EgressKind, EgressStatus};
+use conclave_model::event::EventType;
 use conclave_model::ingress::{IngressStatus, InputType};
+use conclave_model::room::RoomStatus;
+use conclave_model::usage::Day;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{EndpointId, Identity, ProjectId, RoomId, Timestamp};
 use rusqlite::Connection;
@@ -11,13 +14,14 @@ use super::migrate;
 use crate::records::egresses::{self, local_files, uploads};
 use crate::records::sessions;
 use crate::records::{
-    codes, deliveries, events, ingresses, projects, role_changes, rooms, templates,
-    webhook_endpoints,
+    bans, codes, deliveries, erasures, events, exports, ingresses, projects, quality, removals,
+    role_changes, rooms, server, templates, webhook_endpoints,
 };
 use crate::sql::Sql;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::Value;
-use crate::{DeliveryFilter, EgressFilter, IngressFilter, SessionFilter};
+use crate::tables::TABLES;
+use crate::{DeliveryFilter, EgressFilter, EventFilter, IngressFilter, RoomFilter, SessionFilter};
 
 /// Filter of a list: how it is set, and the text that its query plan must contain.
 struct Filter<F> {
@@ -95,7 +99,11 @@ fn lists_without_filters_follow_the_index_of_their_order() {
     with_schema(|sql, project| {
         let room = RoomId::new();
         let identity: Identity = "ada".parse().unwrap();
-        assert_searches(&plan(sql, rooms::list_query(project)), &["rooms_newest"]);
+        let worst = plan(sql, quality::worst_query(project, Day::from_number(1)));
+        assert_searches(
+            &worst,
+            &["INDEX session_quality_worst (project_id=? AND day=?"],
+        );
         assert_searches(
             &plan(sql, templates::list_query(project)),
             &["templates_newest"],
@@ -109,6 +117,10 @@ fn lists_without_filters_follow_the_index_of_their_order() {
             &["codes_of_room"],
         );
         assert_searches(
+            &plan(sql, bans::list_query(project, room)),
+            &["bans_of_room"],
+        );
+        assert_searches(
             &plan(sql, role_changes::list_query(project, room, None)),
             &["room_id=?"],
         );
@@ -116,13 +128,57 @@ fn lists_without_filters_follow_the_index_of_their_order() {
             &plan(sql, rooms::open_query(project)),
             &["INDEX rooms_open "],
         );
-        let named = plan(sql, rooms::named_query(project, "a", "b"));
-        assert_searches(&named, &["project_id=? AND name>? AND name<?"]);
+        assert_searches(
+            &plan(sql, rooms::live_query(project)),
+            &[
+                "INDEX rooms_live ",
+                "INDEX sessions_open_in_room ",
+                "INDEX egresses_running ",
+            ],
+        );
         let of_identity = plan(
             sql,
             role_changes::list_query(project, room, Some(&identity)),
         );
         assert_searches(&of_identity, &["room_id=?", "participant_identity=?"]);
+    });
+}
+
+#[test]
+fn rooms_are_searched_by_every_filter() {
+    let filters: [Filter<RoomFilter>; 3] = [
+        Filter::new("name>? AND name<?", |filter| {
+            filter.name_prefix = Some("class-".parse().unwrap());
+        }),
+        Filter::new("created_at>?", |filter| {
+            filter.created_after = Some(Timestamp::from_millis(1));
+        }),
+        Filter::new("created_at<?", |filter| {
+            filter.created_before = Some(Timestamp::from_millis(2));
+        }),
+    ];
+    with_schema(|sql, project| {
+        each_combination(&filters, |filter, wanted| {
+            // An index serves one range. The times of creation are then compared in the index of names.
+            let (order, wanted) = match filter.name_prefix {
+                Some(_) => ("named", vec!["name>? AND name<?"]),
+                None => ("newest", wanted),
+            };
+            for (status, indexes) in [
+                (None, "rooms_"),
+                (Some(RoomStatus::Ended), "rooms_"),
+                // Open rooms are few, and have their own indexes.
+                (Some(RoomStatus::Open), "rooms_open_"),
+            ] {
+                let filter = RoomFilter {
+                    status,
+                    ..filter.clone()
+                };
+                let plan = plan(sql, rooms::list_query(project, &filter, "class-\u{7f}"));
+                assert_searches(&plan, &[&format!("INDEX {indexes}{order} ")]);
+                assert_searches(&plan, &wanted);
+            }
+        });
     });
 }
 
@@ -218,6 +274,38 @@ fn deliveries_are_searched_by_every_pair_of_filters() {
 }
 
 #[test]
+fn events_are_searched_by_every_filter_and_from_their_position_on() {
+    // In the order of the planner's choice: the filter with the fewest events first.
+    let filters: [Filter<EventFilter>; 3] = [
+        Filter::new(
+            "events_of_identity (project_id=? AND identity=? AND id>?)",
+            |filter| {
+                filter.identity = Some("ada".parse().unwrap());
+            },
+        ),
+        Filter::new(
+            "events_of_room (project_id=? AND room=? AND id>?)",
+            |filter| {
+                filter.room = Some("r".parse().unwrap());
+            },
+        ),
+        Filter::new(
+            "events_of_type (project_id=? AND type=? AND id>?)",
+            |filter| {
+                filter.event_type = Some(EventType::RoomStarted);
+            },
+        ),
+    ];
+    with_schema(|sql, project| {
+        each_combination(&filters, |filter, wanted| {
+            let plan = plan(sql, events::list_query(project, &filter, 7));
+            let all = "events_of_project (project_id=? AND id>?)";
+            assert_searches(&plan, &[wanted.first().copied().unwrap_or(all)]);
+        });
+    });
+}
+
+#[test]
 fn egresses_are_searched_by_every_filter() {
     let filters: [Filter<EgressFilter>; 4] = [
         Filter::new("room=?", |filter| filter.room = Some("r".parse().unwrap())),
@@ -283,9 +371,17 @@ fn queries_besides_lists_read_what_they_are_about_only() {
                 "webhook_deliveries_retries",
             ),
             (events::SELECT_AFTER, "events_of_project"),
+            (events::SELECT_NEXT, "events_of_project"),
+            (
+                server::DELETE_DELIVERIES,
+                "webhook_deliveries_of_event (event_id<?)",
+            ),
+            (server::DELETE_EVENTS, "events_by_age (created_at<?)"),
             (local_files::SELECT_DUE, "egresses_with_local_file"),
         ] {
-            let args = vec![Value::Null; query.matches('?').count()];
+            // A parameter may occur twice.
+            let parameters = (1..=9).filter(|number| query.contains(&format!("?{number}")));
+            let args = vec![Value::Null; parameters.count()];
             let steps: Vec<String> = sql
                 .many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| {
                     row.get("detail")
@@ -336,6 +432,169 @@ fn the_queue_of_a_webhook_endpoint_is_read_from_its_own_indexes() {
                 !steps.iter().any(|step| step.contains("TEMP B-TREE")),
                 "{query}: {steps:#?}"
             );
+        }
+    });
+}
+
+#[test]
+fn the_rows_of_an_erased_identity_are_found_by_an_index() {
+    with_schema(|sql, _| {
+        let columns = erasures::COLUMNS.iter().map(|(statement, _)| *statement);
+        for query in columns.chain(erasures::QUERIES) {
+            let parameters = (1..=4)
+                .filter(|number| query.contains(&format!("?{number}")))
+                .count();
+            let steps: Vec<String> = sql
+                .many(
+                    &format!("EXPLAIN QUERY PLAN {query}"),
+                    &vec![Value::Null; parameters],
+                    |row| row.get("detail"),
+                )
+                .unwrap();
+            assert!(
+                !steps.iter().any(|step| step.starts_with("SCAN")),
+                "{query}: {steps:#?}"
+            );
+        }
+    });
+}
+
+/// Columns with identities that [`erasures::COLUMNS`] does not list.
+const OTHER_IDENTITIES: [&str; 2] = [
+    // The row is deleted when the erasure is complete.
+    "erasures.identity",
+    // Changed with the event's payload.
+    "events.identity",
+    // In the statement of the endpoint's identity.
+    "ingresses.participant_name",
+];
+
+#[test]
+fn every_column_with_identities_is_erased() {
+    with_schema(|sql, _| {
+        let query = "SELECT m.name || '.' || c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c
+             WHERE m.type = 'table' AND (c.name LIKE '%identity%' OR c.name LIKE 'participant_name')";
+        let columns: Vec<String> = sql.many(query, &[], |row| row.read(0)).unwrap();
+        assert!(columns.len() >= erasures::COLUMNS.len());
+        for column in columns {
+            let (table, name) = column.split_once('.').unwrap();
+            let erases = format!("UPDATE {table} SET {name} = ?3");
+            let is_listed = erasures::COLUMNS
+                .iter()
+                .any(|(statement, _)| statement.starts_with(&erases));
+            assert!(
+                is_listed || OTHER_IDENTITIES.contains(&column.as_str()),
+                "erasures::COLUMNS has no statement for {column}"
+            );
+        }
+    });
+}
+
+/// Tables without records of projects.
+const OF_SERVER: [&str; 1] = ["heartbeat"];
+
+#[test]
+fn a_project_is_removed_from_every_table_by_an_index() {
+    with_schema(|sql, _| {
+        for table in TABLES.iter().filter(|table| !OF_SERVER.contains(table)) {
+            let is_listed = removals::STATEMENTS
+                .iter()
+                .any(|(deleted, _)| deleted == table);
+            assert!(
+                is_listed || *table == "projects",
+                "removals::STATEMENTS has none for {table}"
+            );
+        }
+        for (table, statement) in removals::STATEMENTS {
+            assert!(statement.starts_with(&format!("DELETE FROM {table} ")));
+            let explained = format!("EXPLAIN QUERY PLAN {statement}");
+            let steps: Vec<String> = sql
+                .many(&explained, &[Value::Null; 2], |row| row.get("detail"))
+                .unwrap();
+            assert!(
+                !steps
+                    .iter()
+                    .any(|step| step.starts_with("SCAN") && step.contains(table)),
+                "{statement}: {steps:#?}"
+            );
+        }
+    });
+}
+
+/// Columns that an export omits: secrets and their hashes, references that other columns have as names, and the server's bookkeeping.
+const NOT_EXPORTED: [&str; 29] = [
+    "api_keys.hash",
+    "api_keys.project_id",
+    "bans.project_id",
+    "bans.room_id",
+    "codes.hash",
+    "codes.project_id",
+    "codes.room_id",
+    "destinations.key_id",
+    "destinations.sealed",
+    "egresses.project_id",
+    "egresses.room_id",
+    "events.project_id",
+    "ingresses.key_hash",
+    "ingresses.project_id",
+    "ingresses.room_id",
+    "projects.events_deleted",
+    "projects.open_rooms",
+    "projects.settled_until",
+    "revocations.project_id",
+    "revocations.room_id",
+    "role_changes.project_id",
+    "role_changes.room_id",
+    "rooms.empty_deadline",
+    "rooms.project_id",
+    "session_quality.project_id",
+    "sessions.project_id",
+    "sessions.room_id",
+    "templates.project_id",
+    "usage_days.project_id",
+];
+/// Likewise, of webhooks.
+const NOT_EXPORTED_OF_WEBHOOKS: [&str; 7] = [
+    "webhook_deliveries.project_id",
+    "webhook_endpoints.previous_secret",
+    "webhook_endpoints.previous_secret_key_id",
+    "webhook_endpoints.previous_secret_until",
+    "webhook_endpoints.project_id",
+    "webhook_endpoints.secret",
+    "webhook_endpoints.secret_key_id",
+];
+/// Tables that are not exported: work in progress, stored responses, which may contain secrets, and samples that are kept for days.
+const TABLES_NOT_EXPORTED: [&str; 5] = [
+    "erasures",
+    "heartbeat",
+    "idempotency",
+    "quality_samples",
+    "uploads",
+];
+
+#[test]
+fn every_column_is_exported_or_left_out_on_purpose() {
+    with_schema(|sql, _| {
+        for table in TABLES
+            .iter()
+            .filter(|table| !TABLES_NOT_EXPORTED.contains(table))
+        {
+            let exported = exports::TABLES.iter().find(|known| known.name == *table);
+            let exported = exported.unwrap_or_else(|| panic!("{table} is not exported"));
+            let query = format!("SELECT name FROM pragma_table_info('{table}')");
+            let columns: Vec<String> = sql.many(&query, &[], |row| row.read(0)).unwrap();
+            for column in columns {
+                let name = format!("{table}.{column}");
+                let is_omitted = NOT_EXPORTED
+                    .iter()
+                    .chain(&NOT_EXPORTED_OF_WEBHOOKS)
+                    .any(|omitted| *omitted == name);
+                assert_ne!(
+                    is_omitted,
+                    exported.columns.contains(&column.as_str()),
+                    "{name}"
+                );
+            }
         }
     });
 }

@@ -26,6 +26,13 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0018_upload_nodes.sql"),
     include_str!("../../migrations/sqlite/0019_events_of_projects.sql"),
     include_str!("../../migrations/sqlite/0020_local_files.sql"),
+    include_str!("../../migrations/sqlite/0021_bans.sql"),
+    include_str!("../../migrations/sqlite/0022_room_limits.sql"),
+    include_str!("../../migrations/sqlite/0023_auto_record.sql"),
+    include_str!("../../migrations/sqlite/0024_event_history.sql"),
+    include_str!("../../migrations/sqlite/0025_webhook_endpoint_changes.sql"),
+    include_str!("../../migrations/sqlite/0026_session_quality.sql"),
+    include_str!("../../migrations/sqlite/0027_erasures_and_key_use.sql"),
 ];
 
 /// Number of the schema that this program writes.
@@ -145,6 +152,43 @@ mod tests {
             .map(Result::unwrap)
             .collect();
         assert_eq!(counts, [2, 0]);
+    }
+
+    #[test]
+    fn the_participants_of_an_older_files_events_are_found_in_their_payloads() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let earlier = MIGRATIONS
+            .iter()
+            .position(|text| text.contains("events ADD COLUMN identity"))
+            .unwrap();
+        connection
+            .execute_batch(&MIGRATIONS[..earlier].concat())
+            .unwrap();
+        connection
+            .pragma_update(None, "user_version", i64::try_from(earlier).unwrap())
+            .unwrap();
+        connection
+            .execute_batch(
+                r#"INSERT INTO projects (id, name, env, plan, status, created_at) VALUES ('prj_1', 'p', 'test', 'free', 'active', 1);
+                 INSERT INTO events (project_id, room, type, payload, created_at) VALUES
+                     ('prj_1', 'a', 'room.started', '{"type":"room.started","room":"a"}', 1),
+                     ('prj_1', 'a', 'participant.joined', '{"room":"a","participant_identity":"ada@b.c"}', 1),
+                     ('prj_1', 'a', 'ingress.started', '{"room":"a","participant_identity":"encoder"}', 1);"#,
+            )
+            .unwrap();
+        migrate(&mut connection).unwrap();
+        let mut statement = connection
+            .prepare("SELECT identity FROM events ORDER BY id")
+            .unwrap();
+        let identities: Vec<Option<String>> = statement
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(
+            identities,
+            [None, Some("ada@b.c".into()), Some("encoder".into())]
+        );
     }
 
     #[test]

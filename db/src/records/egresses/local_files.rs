@@ -1,8 +1,8 @@
-//! Recording files on this machine, which are removed after a retention time. A file is removed before that is recorded, so a crash in
+//! Recording files on this machine, which are removed after a retention time, or with the identity that they record. A file is removed before that is recorded, so a crash in
 //! between leaves a record whose file is missing, like a file that was moved by hand.
 
 use conclave_model::filepath::FilePath;
-use conclave_model::{EgressId, EgressRowId, ProjectId, Timestamp};
+use conclave_model::{EgressId, EgressRowId, Identity, ProjectId, Timestamp};
 use uuid::Uuid;
 
 use crate::database::Database;
@@ -37,12 +37,22 @@ impl RecordingPosition {
         ended_at: Timestamp::from_millis(0),
         id: EgressRowId(Uuid::nil()),
     };
+
+    /// Returns when the recording ended.
+    #[must_use]
+    pub const fn ended_at(self) -> Timestamp {
+        self.ended_at
+    }
 }
 
 pub(crate) const SELECT_DUE: &str = "SELECT id, project_id, egress_id, filepath, ended_at FROM egresses
      WHERE kind = 'recording' AND destination_id IS NULL AND ended_at IS NOT NULL AND file_removed_at IS NULL
        AND ended_at <= ?1 AND (ended_at, id) > (?2, ?3)
      ORDER BY ended_at, id LIMIT ?4";
+const SELECT_OF_IDENTITY: &str = "SELECT id, project_id, egress_id, filepath, ended_at FROM egresses
+     WHERE project_id = ?1 AND source_identity = ?2 AND kind = 'recording' AND destination_id IS NULL AND ended_at IS NOT NULL
+       AND file_removed_at IS NULL AND (ended_at, id) > (?3, ?4)
+     ORDER BY ended_at, id LIMIT ?5";
 const REMOVED_AT: &str =
     "SELECT file_removed_at FROM egresses WHERE project_id = ?1 AND egress_id = ?2";
 const PROJECT: &str = "SELECT project_id FROM egresses WHERE egress_id = ?1 AND kind = 'recording'";
@@ -87,6 +97,28 @@ impl LocalFiles {
                 sql.many(
                     SELECT_DUE,
                     args![latest, after.ended_at, after.id, limit],
+                    local,
+                )
+            })
+            .await
+    }
+
+    /// Like [`Self::recordings`], of type `participant` and `track`, of one identity, however long ago they ended.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn recordings_of(
+        &self,
+        project: ProjectId,
+        identity: Identity,
+        after: RecordingPosition,
+        limit: u32,
+    ) -> Result<Vec<LocalRecording>, StoreError> {
+        self.0
+            .bulk_read(move |sql| {
+                sql.many(
+                    SELECT_OF_IDENTITY,
+                    args![&project, &identity, after.ended_at, after.id, limit],
                     local,
                 )
             })

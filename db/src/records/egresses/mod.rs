@@ -8,13 +8,16 @@ use std::sync::{Arc, LazyLock};
 
 use conclave_model::destination::Destination;
 use conclave_model::egress::{
-    Egress, EgressDetail, EgressKind, EgressPlan, EgressState, EgressStatus, StartedEgress,
-    UsedDestination,
+    Egress, EgressDetail, EgressKind, EgressPlan, EgressSource, EgressState, EgressStatus,
+    StartedEgress, UsedDestination,
 };
 use conclave_model::event::{Event, EventContext};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::{EgressId, NodeId, ProjectId, RoomId, RoomName, Timestamp};
+use conclave_model::{
+    EgressId, ErrorCode, Identity, NodeId, Problem, ProjectId, RoomId, RoomName, Timestamp,
+    TrackSid,
+};
 
 use crate::database::Database;
 use crate::engine::writer::Queue;
@@ -54,9 +57,12 @@ pub struct RunningEgress {
 
 const INSERT: &str =
     "INSERT INTO egresses (id, project_id, room_id, room, egress_id, kind, recording_type, filepath, urls,
-                           destination, destination_id, status, started_at, created_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+                           destination, destination_id, status, started_at, created_at, source_identity, source_track)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
      ON CONFLICT (egress_id) DO NOTHING";
+const PUBLISHER: &str =
+    "SELECT s.participant_identity FROM sessions s JOIN tracks t ON t.session_id = s.id
+     WHERE s.room_id = ?1 AND s.project_id = ?2 AND s.left_at IS NULL AND t.track_sid = ?3";
 
 fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
     let is_uploaded: bool = row.get("is_uploaded")?;
@@ -68,7 +74,33 @@ fn running(row: &Row<'_>) -> Result<RunningEgress, StoreError> {
     })
 }
 
-fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> {
+/// Returns the participant and the track that an egress contains, unless it contains the whole room. The publisher of a track is unknown
+/// until its report is recorded.
+fn source(
+    tx: &Tx<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    source: &EgressSource,
+) -> Result<(Option<Identity>, Option<TrackSid>), StoreError> {
+    Ok(match source {
+        EgressSource::RoomComposite { .. } => (None, None),
+        EgressSource::Participant(identity) => (Some(identity.clone()), None),
+        EgressSource::Track(track) => {
+            let publisher = tx
+                .sql
+                .one(PUBLISHER, args![room, project, track], |row| row.read(0))?;
+            (publisher, Some(track.clone()))
+        }
+    })
+}
+
+fn insert(
+    tx: &Tx<'_>,
+    room: RoomId,
+    egress: &Egress,
+    contains: &EgressSource,
+) -> Result<(), StoreError> {
+    let (identity, track) = source(tx, &egress.project_id, room, contains)?;
     let (recording_type, filepath, urls) = match &egress.detail {
         EgressDetail::Recording {
             recording_type,
@@ -92,6 +124,8 @@ fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> 
         egress.status,
         egress.started_at,
         egress.created_at,
+        identity.as_ref(),
+        track.as_ref(),
     ];
     // The media plane's id is unique, so a repeated start records nothing.
     if tx.sql.change(INSERT, row)? == 0 {
@@ -99,6 +133,67 @@ fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> 
     } else {
         Ok(())
     }
+}
+
+const CLAIM: &str = "UPDATE rooms SET auto_record = NULL WHERE id = ?1 AND project_id = ?2 AND auto_record IS NOT NULL";
+const IS_RECORDED: &str = "SELECT EXISTS (SELECT 1 FROM egresses
+     WHERE project_id = ?1 AND ended_at IS NULL AND room = ?2 AND recording_type = 'participant' AND source_identity = ?3)";
+
+/// Refuses a second automatic recording: a room has one composite at most, and a participant one running recording. In the transaction
+/// of the record, so that neither a restart nor two requests at once start it twice.
+fn claim(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> {
+    let is_first = match &egress.identity {
+        None => tx.sql.change(CLAIM, args![room, &egress.project_id])? > 0,
+        Some(identity) => {
+            let row = args![&egress.project_id, &egress.room, identity];
+            !tx.sql.value::<bool>(IS_RECORDED, row)?
+        }
+    };
+    if is_first {
+        return Ok(());
+    }
+    // Not the refusal of a repeated egress, which would go on: this one has to be stopped.
+    let message = "the automatic recording was started before";
+    StoreError::refuse(Problem::new(ErrorCode::RecordingExists, message))
+}
+
+/// Records an automatic recording that could not be started: as a failed one, since no caller gets the error.
+fn fail_start(
+    tx: &mut Tx<'_>,
+    plan: &EgressPlan,
+    id: EgressId,
+    error: &str,
+) -> Result<Egress, StoreError> {
+    let at = tx.now;
+    let state = EgressState {
+        egress_id: id,
+        status: EgressStatus::Failed,
+        error: Some(error.to_owned()),
+        started_at: at,
+        ended_at: Some(at),
+    };
+    let egress = Egress::new(plan, &state.clone().into(), at);
+    let room = open_by_id(tx.sql, &egress.project_id, plan.room_id)?;
+    claim(tx, room.id, &egress)?;
+    insert(tx, room.id, &egress, &plan.source)?;
+    // The same change, and the same event, as of a recording that fails later.
+    advance(tx, &egress.project_id, &state, at)
+}
+
+const SET_PAUSED: &str = "UPDATE egresses SET paused = ?3
+     WHERE project_id = ?1 AND egress_id = ?2 AND status IN ('starting', 'active')";
+
+fn set_paused(
+    tx: &Tx<'_>,
+    project: &ProjectId,
+    id: &EgressId,
+    paused: bool,
+) -> Result<Egress, StoreError> {
+    // An ending recording writes nothing that a pause could leave out.
+    if tx.sql.change(SET_PAUSED, args![project, id, paused])? == 0 {
+        return StoreError::refuse(EgressKind::recording_ended());
+    }
+    existing(tx.sql, project, id)
 }
 
 fn start(
@@ -115,8 +210,11 @@ fn start(
     {
         return StoreError::refuse(Destination::not_found().at("destination"));
     }
+    if plan.is_automatic {
+        claim(tx, room.id, &egress)?;
+    }
     // The row before its upload, which refers to it.
-    insert(tx, room.id, &egress)?;
+    insert(tx, room.id, &egress, &plan.source)?;
     // Some media planes upload by themselves.
     if started.is_uploaded_by_server {
         uploads::insert(tx, &egress.project_id, &egress.egress_id, node)?;
@@ -190,6 +288,42 @@ impl Egresses {
                 let running = start(tx, &plan, &started, &node)?;
                 tx.store_response(record.as_ref(), &running.egress)?;
                 Ok(running)
+            })
+            .await
+    }
+
+    /// Records an automatic recording that could not be started, as failed, with its event. `id` is new, since the media plane has not
+    /// given it one.
+    ///
+    /// # Errors
+    /// Refused when the room has ended, or has the recording already.
+    pub async fn record_failed_start(
+        &self,
+        plan: Arc<EgressPlan>,
+        id: EgressId,
+        error: String,
+    ) -> Result<Egress, StoreError> {
+        self.0
+            .write(Queue::for_project(&plan.room.split().0), move |tx| {
+                fail_start(tx, &plan, id, &error)
+            })
+            .await
+    }
+
+    /// Records that a running recording is paused, or is no longer.
+    ///
+    /// # Errors
+    /// Refused when the recording is ending or has ended.
+    pub async fn set_paused(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+        paused: bool,
+        record: Option<ResponseRecorder<Egress>>,
+    ) -> Result<Egress, StoreError> {
+        self.0
+            .write_recorded(Queue::for_project(&project), record, move |tx| {
+                set_paused(tx, &project, &id, paused)
             })
             .await
     }
@@ -330,7 +464,8 @@ macro_rules! select {
     ($rest:expr) => {
         concat!(
             "SELECT e.id, e.project_id, e.room, e.egress_id, e.kind, e.recording_type, e.filepath, e.urls, e.destination,
-                    e.destination_id, e.status, e.error, e.started_at, e.ended_at, e.created_at",
+                    e.destination_id, e.status, e.error, e.started_at, e.ended_at, e.created_at, e.paused,
+                    CASE WHEN e.recording_type = 'participant' THEN e.source_identity END AS identity",
             $rest
         )
     };
@@ -422,6 +557,8 @@ pub(crate) fn egress(row: &Row<'_>) -> Result<Egress, StoreError> {
         started_at: row.get("started_at")?,
         ended_at: row.get("ended_at")?,
         created_at: row.get("created_at")?,
+        identity: row.get("identity")?,
+        paused: row.get("paused")?,
     })
 }
 

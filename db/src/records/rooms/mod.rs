@@ -5,28 +5,32 @@ pub(crate) mod rows;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use conclave_model::bounded::MaxDuration;
 use conclave_model::event::{Departure, Event};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::role::{Role, RolePermissions};
-use conclave_model::room::{Room, RoomStatus, unjoined_deadline};
+use conclave_model::room::{Room, RoomStatus, duration_limit, unjoined_deadline};
+use conclave_model::template::AutoRecord;
 use conclave_model::{
-    ErrorCode, Identity, Problem, ProjectId, RoleChangeId, RoleName, RoomId, RoomName, TemplateId,
-    Timestamp,
+    ErrorCode, Identity, NamePrefix, Problem, ProjectId, RevocationId, RoleChangeId, RoleName,
+    RoomId, RoomName, TemplateId, Timestamp,
 };
 
 use crate::database::Database;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::writer::{Isolation, Queue};
 use crate::error::StoreError;
+use crate::records::bans::{Exclusion, exclusion};
 use crate::records::ingresses::complete_ingresses_of_room;
 use crate::records::role_changes::{LastRoleChange, last_role_change};
 use crate::records::rooms::rows::{
-    ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_OPEN_OF_ALL, SELECT_OPEN_ROOMS,
-    SELECT_ROOMS, all_connected_participants, by_id, by_name, connected_participants, room,
+    ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_LIVE_ROOMS, SELECT_OPEN_OF_ALL,
+    SELECT_OPEN_ROOMS, SELECT_ROOMS, all_connected_participants, by_id, by_name,
+    connected_participants, room,
 };
 use crate::records::sessions::rows::{close_sessions, event_context};
-use crate::records::templates::{self, exists};
+use crate::records::templates;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql, no_row};
@@ -43,6 +47,8 @@ pub struct NewRoom {
     pub max_participants: u32,
     /// Seconds that the room stays open without participants.
     pub empty_timeout_seconds: u32,
+    /// Maximum duration; `None` leaves it to the template.
+    pub max_duration: Option<MaxDuration>,
     /// The client's JSON text, unchanged.
     pub metadata: Option<Box<str>>,
     /// Template; `None` means the project's default, if there is one.
@@ -51,27 +57,53 @@ pub struct NewRoom {
 
 const INSERT: &str =
     "INSERT INTO rooms (id, project_id, name, max_participants, empty_timeout_seconds, metadata, status,
-                       template_id, created_at, empty_deadline)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'open', ?7, ?8, ?9)
+                       template_id, auto_record, created_at, empty_deadline, max_duration_seconds)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'open', ?7, ?8, ?9, ?10, ?11)
      ON CONFLICT (project_id, name) DO NOTHING";
-const DEFAULT_TEMPLATE: &str = "SELECT default_template_id FROM projects WHERE id = ?1";
+const DEFAULT_TEMPLATE: &str = "SELECT p.default_template_id, t.max_duration_seconds, t.auto_record
+     FROM projects p LEFT JOIN templates t ON t.id = p.default_template_id WHERE p.id = ?1";
+const NAMED_TEMPLATE: &str =
+    "SELECT max_duration_seconds, auto_record FROM templates WHERE id = ?1 AND project_id = ?2";
 
-/// Returns the template of a new room: the named one, which must exist, or the project's default.
-fn resolve_template(sql: Sql<'_>, new: &NewRoom) -> Result<Option<TemplateId>, StoreError> {
+/// Template's settings that its new rooms copy.
+struct CopiedSettings {
+    /// Maximum duration in seconds.
+    max_duration: Option<u32>,
+    /// Recording that starts by itself.
+    auto_record: Option<AutoRecord>,
+}
+
+fn copied_settings(row: &Row<'_>) -> Result<CopiedSettings, StoreError> {
+    Ok(CopiedSettings {
+        max_duration: row.get("max_duration_seconds")?,
+        auto_record: templates::auto_record(row)?,
+    })
+}
+
+/// Returns the template of a new room and the settings that it copies: the named one, which must exist, or the project's default.
+fn resolve_template(
+    sql: Sql<'_>,
+    new: &NewRoom,
+) -> Result<(Option<TemplateId>, CopiedSettings), StoreError> {
     let Some(named) = &new.template_id else {
         return sql
             .one(DEFAULT_TEMPLATE, args![&new.project_id], |row| {
-                row.get("default_template_id")
+                Ok((row.get("default_template_id")?, copied_settings(row)?))
             })?
             .ok_or_else(no_row);
     };
-    if exists(sql, &new.project_id, named)? {
-        return Ok(Some(named.clone()));
+    match sql.one(
+        NAMED_TEMPLATE,
+        args![named, &new.project_id],
+        copied_settings,
+    )? {
+        Some(copied) => Ok((Some(named.clone()), copied)),
+        None => StoreError::refuse(Problem::template_not_found().at("template_id")),
     }
-    StoreError::refuse(Problem::template_not_found().at("template_id"))
 }
 
 fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
+    let auto_record = templates::auto_record_json(room.auto_record.as_ref())?;
     let row = args![
         room.id,
         &room.project_id,
@@ -80,8 +112,10 @@ fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
         room.empty_timeout_seconds,
         room.metadata.as_deref(),
         room.template_id.as_ref(),
+        auto_record.as_deref(),
         room.created_at,
         room.empty_deadline,
+        room.max_duration_seconds,
     ];
     // The unique index decides, not a query before: concurrent requests may use the same name.
     if tx.sql.change(INSERT, row)? == 0 {
@@ -111,14 +145,80 @@ pub(crate) fn open_rooms(
     Ok(rooms.into_iter().map(snapshot).collect())
 }
 
-/// Returns the query that lists a project's rooms, newest first.
-pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
+/// Room list filters; `None` matches all.
+#[derive(Debug, Clone, Default)]
+pub struct RoomFilter {
+    /// Only rooms with this status.
+    pub status: Option<RoomStatus>,
+    /// Only rooms whose names start with this text.
+    pub name_prefix: Option<NamePrefix>,
+    /// Only rooms created at this time or later.
+    pub created_after: Option<Timestamp>,
+    /// Only rooms created at this time or earlier.
+    pub created_before: Option<Timestamp>,
+}
+
+/// Room in which a participant is connected, with the state of its call.
+#[derive(Debug, Clone)]
+pub struct LiveRoomRecord {
+    /// Room record.
+    pub room: Room,
+    /// Connected participants, including hidden ones.
+    pub participants: u32,
+    /// Connected participants that publish a track.
+    pub publishers: u32,
+    /// Whether a recording runs.
+    pub recording: bool,
+    /// Whether a broadcast runs.
+    pub broadcasting: bool,
+}
+
+fn live_room(row: &Row<'_>) -> Result<LiveRoomRecord, StoreError> {
+    Ok(LiveRoomRecord {
+        room: room(row)?,
+        participants: row.get("participants")?,
+        publishers: row.get("publishers")?,
+        recording: row.get("recording")?,
+        broadcasting: row.get("broadcasting")?,
+    })
+}
+
+/// Returns the query that lists a project's rooms: newest first, or by name if a prefix of the name is given, since one index cannot serve
+/// a range of names in the order of times. `last` is after every name with the prefix.
+///
+/// Open rooms are few, and have their own indexes. A search for ended rooms skips them.
+pub(crate) fn list_query<'a>(
+    project: &'a ProjectId,
+    filter: &'a RoomFilter,
+    last: &'a str,
+) -> QueryBuilder<'a> {
+    let order = match filter.name_prefix {
+        Some(_) => "name",
+        None => "created_at DESC, id DESC",
+    };
+    // As texts, since the planner compares them with the conditions of the partial indexes.
+    let status = filter.status.map(|status| match status {
+        RoomStatus::Open => "status = 'open'",
+        RoomStatus::Ended => "status = 'ended'",
+    });
+    let prefix = filter.name_prefix.as_ref();
+    QueryBuilder::new(SELECT_ROOMS, "project_id", project, order)
+        .and_condition(status)
+        .and("name >=", prefix.map(NamePrefix::as_str))
+        .and("name <=", prefix.map(|_| last))
+        .and("created_at >=", filter.created_after)
+        .and("created_at <=", filter.created_before)
+}
+
+/// Returns the query for rooms in which a participant is connected, latest first join first: a connected participant stops the empty timer.
+pub(crate) fn live_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(
-        SELECT_ROOMS,
+        SELECT_LIVE_ROOMS,
         "project_id",
         project,
-        "created_at DESC, id DESC",
+        "started_at DESC, id DESC",
     )
+    .and_condition(Some("status = 'open' AND empty_deadline IS NULL"))
 }
 
 /// Returns the query for open rooms, in index order: the newest per template first, rooms without a template last. The query states
@@ -131,17 +231,6 @@ pub(crate) fn open_query(project: &ProjectId) -> QueryBuilder<'_> {
         "template_id DESC NULLS LAST, id DESC",
     )
     .and_condition(Some("status = 'open'"))
-}
-
-/// Returns the query for rooms with names from `first` to `last`.
-pub(crate) fn named_query<'a>(
-    project: &'a ProjectId,
-    first: &'a str,
-    last: &'a str,
-) -> QueryBuilder<'a> {
-    QueryBuilder::new(SELECT_ROOMS, "project_id", project, "name")
-        .and("name >=", Some(first))
-        .and("name <=", Some(last))
 }
 
 const END: &str = "UPDATE rooms
@@ -185,10 +274,12 @@ pub struct TokenContext {
     pub participant_count: u32,
     /// Last change of the identity's role in the room, which a newer token has to name.
     pub role_change: Option<RoleChangeId>,
+    /// Ban of the identity, and the last revocation of its tokens, which a newer token has to name, too.
+    pub exclusion: Exclusion,
 }
 
-/// Counts connected participants except the identity `?3`, and finds the last change of this identity's role. The whole count reads only an
-/// index, so the one is subtracted rather than excluded.
+/// Counts connected participants except the identity `?3`, and finds the last change of this identity's role, its bans at the time `?4`, and
+/// the last revocation of its tokens. The whole count reads only an index, so the one is subtracted rather than excluded.
 const COUNT_PARTICIPANTS: &str = "SELECT count(*) - (
          SELECT count(*) FROM sessions
          WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)
@@ -196,20 +287,26 @@ const COUNT_PARTICIPANTS: &str = "SELECT count(*) - (
      ) AS participants, (
          SELECT id FROM role_changes WHERE room_id = ?1 AND participant_identity = ?3 AND project_id = ?2
          ORDER BY created_at DESC, id DESC LIMIT 1
-     ) AS role_change
+     ) AS role_change, (
+         SELECT count(*) FROM bans WHERE room_id = ?1 AND participant_identity = ?3 AND project_id = ?2
+             AND (until IS NULL OR until > ?4)
+     ) AS bans, (
+         SELECT id FROM revocations WHERE room_id = ?1 AND participant_identity = ?3 AND project_id = ?2
+     ) AS revocation
      FROM sessions WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)";
 /// The same for participants with the role `?4`. Concatenation keeps the planner from searching all sessions with the role.
 const COUNT_HOLDERS: &str = "SELECT count(*) FROM sessions
      WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)
          AND participant_identity <> ?3 AND role || '' = ?4";
 
-/// Reads the numbers of participants and the last change of the identity's role, for minting a token. A participant that is connected with
-/// the token's own identity does not count, since the next join replaces it. `identity` is absent if it is random.
+/// Reads the numbers of participants, the last change of the identity's role, and its exclusion, for minting a token. A participant that is
+/// connected with the token's own identity does not count, since the next join replaces it. `identity` is absent if it is random.
 pub(crate) fn token_context(
     sql: Sql<'_>,
     room: Room,
     role: Option<Arc<Role>>,
     identity: Option<&Identity>,
+    now: Timestamp,
 ) -> Result<TokenContext, StoreError> {
     // No identity is empty, so this excludes none.
     let own = identity.map_or("", Identity::as_str);
@@ -221,16 +318,24 @@ pub(crate) fn token_context(
         )?,
         None => 0,
     };
-    let counted = |row: &Row<'_>| Ok((row.get("participants")?, row.get("role_change")?));
-    let row = args![room.id, &room.project_id, own];
+    let counted = |row: &Row<'_>| {
+        Ok((
+            row.get("participants")?,
+            row.get("role_change")?,
+            Exclusion::read(row)?,
+        ))
+    };
+    // A single query, since minting is frequent, and a round trip to PostgreSQL is most of its time.
+    let row = args![room.id, &room.project_id, own, now];
     let counted = sql.one(COUNT_PARTICIPANTS, row, counted)?;
-    let (participant_count, role_change) = counted.ok_or_else(no_row)?;
+    let (participant_count, role_change, exclusion) = counted.ok_or_else(no_row)?;
     Ok(TokenContext {
         room,
         role,
         holders,
         participant_count,
         role_change,
+        exclusion,
     })
 }
 
@@ -276,6 +381,8 @@ pub struct TokenActor {
     pub role: Option<RoleName>,
     /// Role change that the token was minted after, if it names one.
     pub role_change: Option<RoleChangeId>,
+    /// Last revocation of the identity's tokens that the token was minted after, if it names one.
+    pub revocation: Option<RevocationId>,
     /// Whether the token is limited to its own role, whatever role its identity has or was given.
     pub is_limited: bool,
 }
@@ -286,6 +393,7 @@ fn effective_permissions(
     project: &ProjectId,
     name: &RoomName,
     actor: TokenActor,
+    now: Timestamp,
 ) -> Result<RolePermissions, StoreError> {
     // An unknown room grants nothing.
     let Some(room) = by_name(sql, project, name)? else {
@@ -295,8 +403,14 @@ fn effective_permissions(
         identity,
         role: own,
         role_change,
+        revocation,
         is_limited,
     } = actor;
+    let excluded = exclusion(sql, project, room.id, &identity, now)?;
+    if excluded.is_banned || excluded.revokes(revocation) {
+        // Also while it is still connected: the removal may be on its way.
+        return Ok(RolePermissions::default());
+    }
     let role = match connected_participants(sql, project, room.id)?
         .into_iter()
         .find(|p| p.identity == identity)
@@ -335,6 +449,8 @@ pub struct JoinRecords {
     pub roles: BTreeMap<RoleName, Role>,
     /// Last change of the identity's role in the room, which applies to its next joins.
     pub role_change: Option<LastRoleChange>,
+    /// Ban of the identity, and the last revocation of its tokens.
+    pub exclusion: Exclusion,
 }
 
 /// Room records.
@@ -358,16 +474,19 @@ impl Rooms {
             Isolation::Statement
         };
         let create = move |tx: &mut Tx<'_>| {
-            let template_id = resolve_template(tx.sql, &new)?;
+            let (template_id, copied) = resolve_template(tx.sql, &new)?;
             let room = Room {
                 id: RoomId::new(),
                 project_id: new.project_id,
                 name: new.name,
                 max_participants: new.max_participants,
                 empty_timeout_seconds: new.empty_timeout_seconds,
+                // Copied, so that a later change of the template does not end a running call.
+                max_duration_seconds: new.max_duration.map_or(copied.max_duration, duration_limit),
                 metadata: new.metadata,
                 status: RoomStatus::Open,
                 template_id,
+                auto_record: copied.auto_record,
                 created_at: tx.now,
                 started_at: None,
                 ended_at: None,
@@ -390,34 +509,38 @@ impl Rooms {
             .await
     }
 
-    /// Lists a project's rooms, open and ended, newest first.
+    /// Lists a project's rooms: newest first, or by name if the filter has a prefix.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
     pub async fn list(
         &self,
         project: ProjectId,
+        filter: RoomFilter,
         page: PageRequest,
     ) -> Result<Page<Room>, StoreError> {
+        // Names are ASCII, so this is after every name with the prefix.
+        let last = filter.name_prefix.as_ref();
+        let last = last.map_or_else(String::new, |prefix| format!("{prefix}\u{7f}"));
         self.0
             .list(project, move |sql, project| {
-                list_query(project).page(sql, page, room)
+                list_query(project, &filter, &last).page(sql, page, room)
             })
             .await
     }
 
-    /// Lists a project's open rooms, by template and then newest first, those without a template last.
+    /// Lists a project's rooms in which a participant is connected, latest first join first. Recorders and agents alone do not count.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
-    pub async fn list_open(
+    pub async fn list_live(
         &self,
         project: ProjectId,
         page: PageRequest,
-    ) -> Result<Page<Room>, StoreError> {
+    ) -> Result<Page<LiveRoomRecord>, StoreError> {
         self.0
             .list(project, move |sql, project| {
-                open_query(project).page(sql, page, room)
+                live_query(project).page(sql, page, live_room)
             })
             .await
     }
@@ -441,21 +564,18 @@ impl Rooms {
         Ok(Page::from_fetched(rows, page))
     }
 
-    /// Lists a project's rooms, open and ended, whose names start with `prefix`, by name.
+    /// Lists a project's open rooms, by template and then newest first, those without a template last.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.
-    pub async fn with_prefix(
+    pub async fn list_open(
         &self,
         project: ProjectId,
-        prefix: String,
         page: PageRequest,
     ) -> Result<Page<Room>, StoreError> {
-        // Names are ASCII, so this is after every name with the prefix.
-        let last = format!("{prefix}\u{7f}");
         self.0
             .list(project, move |sql, project| {
-                named_query(project, &prefix, &last).page(sql, page, room)
+                open_query(project).page(sql, page, room)
             })
             .await
     }
@@ -530,12 +650,13 @@ impl Rooms {
         role: Option<RoleName>,
         identity: Identity,
     ) -> Result<TokenContext, StoreError> {
+        let now = self.0.clock().now();
         self.0
             .read_snapshot(move |snapshot| {
                 let room = existing(snapshot, &project, &name)?;
                 let role = role.map(|role| room_role(snapshot, &room, &role));
                 let (role, sql) = (role.transpose()?, snapshot.sql);
-                token_context(sql, room, role, Some(&identity))
+                token_context(sql, room, role, Some(&identity), now)
             })
             .await
     }
@@ -570,19 +691,21 @@ impl Rooms {
         template: Option<TemplateId>,
         identity: Identity,
     ) -> Result<JoinRecords, StoreError> {
+        let now = self.0.clock().now();
         self.0
             .read(move |sql| {
                 let roles = template.map(|id| templates::roles(sql, &project, &id));
                 Ok(JoinRecords {
                     roles: roles.transpose()?.unwrap_or_default(),
                     role_change: last_role_change(sql, &project, room, &identity)?,
+                    exclusion: exclusion(sql, &project, room, &identity, now)?,
                 })
             })
             .await
     }
 
     /// Reads a participant's permissions over others, from its current role in the room, or else from the role that it would join with.
-    /// Empty if the room's template has no such role.
+    /// Empty if the room's template has no such role, the identity is banned, or the token is revoked.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -592,8 +715,9 @@ impl Rooms {
         name: RoomName,
         actor: TokenActor,
     ) -> Result<RolePermissions, StoreError> {
+        let now = self.0.clock().now();
         self.0
-            .read(move |sql| effective_permissions(sql, &project, &name, actor))
+            .read(move |sql| effective_permissions(sql, &project, &name, actor, now))
             .await
     }
 }

@@ -7,6 +7,7 @@ use conclave_model::{
 };
 
 use crate::error::StoreError;
+use crate::records::templates::auto_record;
 use crate::sql::values::args;
 use crate::sql::{Row, Sql, no_row};
 
@@ -39,8 +40,9 @@ pub struct ConnectedParticipant {
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, project_id, name, max_participants, empty_timeout_seconds, metadata, status, template_id, created_at,
-                    started_at, ended_at, empty_deadline
+            "SELECT id, project_id, name, max_participants, empty_timeout_seconds, max_duration_seconds, metadata, status, template_id,
+                    auto_record,
+                    created_at, started_at, ended_at, empty_deadline
              FROM rooms ",
             $rest
         )
@@ -77,6 +79,20 @@ const SELECT_CONNECTED_BY_IDENTITY: &str = select_participants!(
 );
 const SELECT_ALL_CONNECTED: &str = select_participants!("project_id = ?1");
 
+/// Rooms with the state of their calls, without a condition. Few egresses of a project run, and have their own index. Concatenation
+/// keeps the planner from searching all egresses of a kind.
+pub(crate) const SELECT_LIVE_ROOMS: &str =
+    "SELECT id, project_id, name, max_participants, empty_timeout_seconds, max_duration_seconds, metadata, status, template_id,
+            created_at, started_at, ended_at, empty_deadline,
+            (SELECT count(*) FROM sessions s WHERE s.room_id = rooms.id AND s.left_at IS NULL) AS participants,
+            (SELECT count(*) FROM sessions s WHERE s.room_id = rooms.id AND s.left_at IS NULL
+                AND EXISTS (SELECT 1 FROM tracks t WHERE t.session_id = s.id AND t.ended_at IS NULL)) AS publishers,
+            EXISTS (SELECT 1 FROM egresses e WHERE e.project_id = rooms.project_id AND e.ended_at IS NULL
+                AND e.room_id = rooms.id AND e.kind || '' = 'recording') AS recording,
+            EXISTS (SELECT 1 FROM egresses e WHERE e.project_id = rooms.project_id AND e.ended_at IS NULL
+                AND e.room_id = rooms.id AND e.kind || '' = 'broadcast') AS broadcasting
+     FROM rooms";
+
 /// Reads a room from a row of [`SELECT_ROOMS`].
 pub(crate) fn room(row: &Row<'_>) -> Result<Room, StoreError> {
     Ok(Room {
@@ -85,9 +101,11 @@ pub(crate) fn room(row: &Row<'_>) -> Result<Room, StoreError> {
         name: row.get("name")?,
         max_participants: row.get("max_participants")?,
         empty_timeout_seconds: row.get("empty_timeout_seconds")?,
+        max_duration_seconds: row.get("max_duration_seconds")?,
         metadata: row.get("metadata")?,
         status: row.get("status")?,
         template_id: row.get("template_id")?,
+        auto_record: auto_record(row)?,
         created_at: row.get("created_at")?,
         started_at: row.get("started_at")?,
         ended_at: row.get("ended_at")?,

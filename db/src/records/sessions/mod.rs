@@ -296,7 +296,8 @@ pub(crate) fn open_of_all_query() -> String {
     )
 }
 
-fn session(row: &Row<'_>) -> Result<Session, StoreError> {
+/// Reads a session from the columns of a list.
+pub(crate) fn session(row: &Row<'_>) -> Result<Session, StoreError> {
     Ok(Session {
         id: row.get("id")?,
         project_id: row.get("project_id")?,

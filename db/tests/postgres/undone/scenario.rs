@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::{
-    NewCode, NewDestination, NewRoleChange, NewTemplate, Store, TemplateChange, UploadRest,
+    Erasure, LogRetention, NewBan, NewCode, NewDestination, NewQuality, NewRoleChange, NewTemplate,
+    Store, TemplateChange, UploadRest,
 };
+use conclave_model::bounded::MaxDuration;
 use conclave_model::destination::{ConfigInput, RecordingInput};
 use conclave_model::egress::{
     CompositeMedia, EgressOutput, EgressPlan, EgressSource, EgressState, EgressStatus, Layout,
@@ -19,10 +21,11 @@ use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
 use conclave_model::project::{Environment, ProjectStatus};
+use conclave_model::quality::{QualitySample, QualitySummary};
 use conclave_model::role::{Role, RoleInput};
 use conclave_model::room::Room;
-use conclave_model::template::Region;
-use conclave_model::webhook::{Attempt, AttemptOutcome};
+use conclave_model::template::{AutoRecord, AutoRecordType, Region};
+use conclave_model::webhook::{Attempt, AttemptOutcome, WebhookEndpointChange};
 use conclave_model::{
     DestinationId, DestinationName, EgressId, EndpointId, NodeId, ProjectId, RoleName, Secret,
     TemplateId, Timestamp,
@@ -67,14 +70,17 @@ impl Scenario {
         self.join_and_leave(&room).await;
         self.publish(&room).await;
         self.use_codes(&room).await;
+        self.ban(&room).await;
         self.use_ingress(&room).await;
         self.record(&room, destination).await;
+        self.erase(&room).await;
         self.deliver(endpoint).await;
         let ending = async || self.store.rooms().end(self.project.clone(), room.id).await;
         self.failures.check("Rooms::end", ending).await;
         self.run_server().await;
         self.clean_up(endpoint).await;
         self.delete_template().await;
+        self.remove_project().await;
     }
 
     fn now(&self) -> Timestamp {
@@ -113,6 +119,29 @@ impl Scenario {
                 store.api_keys().revoke(prefix.clone()).await
             })
             .await;
+        let expires_at = self.now().after(DAY);
+        let create_until = async || {
+            store
+                .api_keys()
+                .create_until(self.project.clone(), "until".into(), Some(expires_at))
+                .await
+        };
+        failures.check("ApiKeys::create_until", create_until).await;
+        let renew = async || {
+            store
+                .api_keys()
+                .create_or_renew(self.project.clone(), "key".into(), expires_at)
+                .await
+        };
+        let renewed = failures.check("ApiKeys::create_or_renew", renew).await;
+        assert_eq!(renewed.record.prefix, prefix);
+        let using = async || {
+            store
+                .api_keys()
+                .record_use(self.project.clone(), prefix.clone(), self.now().into())
+                .await
+        };
+        failures.check("ApiKeys::record_use", using).await;
         let create = async || {
             let url = "https://a.example".to_owned();
             store
@@ -137,6 +166,8 @@ impl Scenario {
             project_id: self.project.clone(),
             name: name.parse().unwrap(),
             region: Region::Auto,
+            auto_record: None,
+            max_duration: MaxDuration::known(0),
             roles: ["host", "guest"]
                 .map(|name| (name.parse().unwrap(), role(name)))
                 .into(),
@@ -156,6 +187,12 @@ impl Scenario {
             let change = TemplateChange {
                 name: Some("first".parse().unwrap()),
                 region: None,
+                auto_record: Some(Some(AutoRecord {
+                    recording_type: AutoRecordType::RoomComposite,
+                    layout: None,
+                    destination: None,
+                })),
+                max_duration: None,
                 roles,
             };
             self.store
@@ -290,6 +327,17 @@ impl Scenario {
         failures
             .check("Sessions::record_join_aborted", aborting)
             .await;
+        let measuring = async || {
+            let measured = NewQuality {
+                room: room.namespaced_name(),
+                participant: ada.sid.clone(),
+                at: self.now(),
+                sample: Some(QualitySample::default()),
+                summary: Some(QualitySummary::default()),
+            };
+            store.quality().record(vec![measured]).await
+        };
+        failures.check("Quality::record", measuring).await;
         let leaving = async || {
             store
                 .sessions()
@@ -453,6 +501,36 @@ impl Scenario {
             .await;
     }
 
+    /// Bans an identity, changes the ban, lifts it, and revokes tokens.
+    async fn ban(&self, room: &Room) {
+        let (store, failures) = (&self.store, &self.failures);
+        let mallory = || "mallory".parse().unwrap();
+        let new = |until| NewBan {
+            project_id: self.project.clone(),
+            room: room.name.clone(),
+            identity: mallory(),
+            until,
+            reason: Some("spam".into()),
+        };
+        for until in [None, Some(self.now().after(DAY))] {
+            failures
+                .check("Bans::put", async || store.bans().put(new(until)).await)
+                .await;
+        }
+        failures
+            .check("Bans::lift", async || {
+                let (project, room) = (self.project.clone(), room.name.clone());
+                store.bans().lift(project, room, mallory()).await
+            })
+            .await;
+        failures
+            .check("Bans::revoke_tokens", async || {
+                let (project, room) = (self.project.clone(), room.name.clone());
+                store.bans().revoke_tokens(project, room, mallory()).await
+            })
+            .await;
+    }
+
     async fn use_ingress(&self, room: &Room) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         let new = new_ingress(room);
@@ -513,6 +591,7 @@ impl Scenario {
                 id: destination,
                 name: "files".parse().unwrap(),
             }),
+            is_automatic: false,
         });
         let started = || StartedEgress {
             is_uploaded_by_server: true,
@@ -526,6 +605,22 @@ impl Scenario {
                 .await
         };
         failures.check("Egresses::start", start).await;
+        let automatic = EgressPlan {
+            source: EgressSource::Participant("alice".parse().unwrap()),
+            destination: None,
+            is_automatic: true,
+            ..(*plan).clone()
+        };
+        let automatic = Arc::new(automatic);
+        failures
+            .check("Egresses::record_failed_start", async || {
+                let (plan, id) = (Arc::clone(&automatic), "EG_failed".parse().unwrap());
+                store
+                    .egresses()
+                    .record_failed_start(plan, id, "refused".into())
+                    .await
+            })
+            .await;
         let active = || self.egress(EgressStatus::Active);
         failures
             .check("Egresses::record", async || {
@@ -533,6 +628,12 @@ impl Scenario {
                     .egresses()
                     .record(project(), active(), self.now(), None)
                     .await
+            })
+            .await;
+        failures
+            .check("Egresses::set_paused", async || {
+                let id = active().egress_id;
+                store.egresses().set_paused(project(), id, true, None).await
             })
             .await;
         let complete = || self.egress(EgressStatus::Complete);
@@ -578,6 +679,97 @@ impl Scenario {
         failures.check("LocalFiles::record_removed", removed).await;
     }
 
+    /// Erases a participant whose only trace is an event, and attributes a track's recording that was started before the track's report.
+    async fn erase(&self, room: &Room) {
+        let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
+        let eve = || "eve".parse().unwrap();
+        let erasure = failures
+            .check("Erasures::begin", async || {
+                store.erasures().begin(project(), eve()).await
+            })
+            .await;
+        let rows = failures
+            .check("Erasures::erase_rows", async || {
+                store.erasures().erase_rows(&erasure).await
+            })
+            .await;
+        assert_eq!((rows.sessions, rows.events), (0, 1));
+        failures
+            .check("Erasures::complete", async || {
+                store.erasures().complete(erasure.clone()).await
+            })
+            .await;
+        let track = TrackSummary {
+            sid: "TR_late".parse().unwrap(),
+            kind: TrackKind::Audio,
+            source: TrackSource::Microphone,
+            muted: false,
+        };
+        let plan = EgressPlan {
+            room_id: room.id,
+            room: room.namespaced_name(),
+            max_participants: None,
+            source: EgressSource::Track(track.sid.clone()),
+            output: EgressOutput::File {
+                filepath: "late.ogg".parse().unwrap(),
+                taken: Vec::new(),
+            },
+            destination: None,
+            is_automatic: false,
+        };
+        let started = EgressState {
+            egress_id: "EG_late".parse().unwrap(),
+            ..self.egress(EgressStatus::Starting)
+        };
+        let node: NodeId = "node_0123456789ab".parse().unwrap();
+        store
+            .egresses()
+            .start(Arc::new(plan), started.into(), node, None)
+            .await
+            .unwrap();
+        let ada = ParticipantRef::from(&participant("ada", "PA_ada"));
+        let (change, now) = (TrackChange::Published, self.now());
+        store
+            .tracks()
+            .record(project(), room.id, ada.clone(), track, change, now)
+            .await
+            .unwrap();
+        let publisher = Erasure {
+            project_id: project(),
+            identity: ada.identity,
+            replacement: "erased-ada".parse().unwrap(),
+        };
+        failures
+            .check("Erasures::attribute_recordings", async || {
+                store.erasures().attribute_recordings(&publisher).await
+            })
+            .await;
+    }
+
+    async fn remove_project(&self) {
+        let (store, failures) = (&self.store, &self.failures);
+        let project = create_project(store).await;
+        let room = create_room(store, new_room(&project, "ended"), None)
+            .await
+            .unwrap();
+        store.rooms().end(project.clone(), room.id).await.unwrap();
+        failures
+            .check("Removals::begin", async || {
+                store.removals().begin(project.clone()).await
+            })
+            .await;
+        let mut is_deleted = false;
+        while !is_deleted {
+            let deleted = failures
+                .check("Removals::delete_some", async || {
+                    store.removals().delete_some(project.clone()).await
+                })
+                .await;
+            is_deleted = deleted.is_none();
+        }
+        assert!(store.projects().get(project).await.unwrap().is_none());
+    }
+
     async fn deliver(&self, endpoint: EndpointId) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         let due = store
@@ -587,6 +779,7 @@ impl Scenario {
             .unwrap();
         let attempt = |retry_at| Attempt {
             project_id: project(),
+            endpoint_id: endpoint,
             delivery_id: due[0].id,
             number: 1,
             due: due[0].due,
@@ -682,7 +875,17 @@ impl Scenario {
             .await;
         failures
             .check("ServerRecords::delete_expired", async || {
-                store.server().delete_expired(DAY).await
+                let retention = LogRetention {
+                    deliveries: DAY,
+                    events: DAY,
+                };
+                store.server().delete_expired(retention).await
+            })
+            .await;
+        self.change_endpoint(endpoint).await;
+        failures
+            .check("ServerRecords::delete_quality_samples", async || {
+                store.server().delete_quality_samples(DAY).await
             })
             .await;
         let delete = async || store.webhook_endpoints().delete(project(), endpoint).await;
@@ -694,6 +897,45 @@ impl Scenario {
                 .check("WebhookEndpoints::purge_deleted", purge)
                 .await;
         }
+    }
+
+    /// Changes a webhook endpoint, rotates its secret, and disables it.
+    async fn change_endpoint(&self, endpoint: EndpointId) {
+        let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
+        let change = WebhookEndpointChange {
+            description: Some("changed".into()),
+            ..WebhookEndpointChange::default()
+        };
+        let update = async || {
+            let endpoints = store.webhook_endpoints();
+            endpoints.update(project(), endpoint, change.clone()).await
+        };
+        failures.check("WebhookEndpoints::update", update).await;
+        let rotate = async || {
+            let (secret, until) = (Secret::new("t"), self.now());
+            let endpoints = store.webhook_endpoints();
+            endpoints
+                .rotate_secret(project(), endpoint, secret, until, None)
+                .await
+        };
+        failures
+            .check("WebhookEndpoints::rotate_secret", rotate)
+            .await;
+        let forget = async || {
+            let endpoints = store.webhook_endpoints();
+            endpoints.forget_previous_secret(project(), endpoint).await
+        };
+        failures
+            .check("WebhookEndpoints::forget_previous_secret", forget)
+            .await;
+        let disable = async || {
+            let endpoints = store.webhook_endpoints();
+            endpoints
+                .disable_failing(project(), endpoint, self.now(), "refused".into())
+                .await
+        };
+        let disabled = failures.check("WebhookEndpoints::disable_failing", disable);
+        assert!(disabled.await, "its last attempt has failed");
     }
 
     /// Deletes a template that is not the default.

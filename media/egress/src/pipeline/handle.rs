@@ -85,6 +85,8 @@ pub(crate) enum EgressMessage {
         /// Whether the room has no participants at all, recorded or not.
         is_room_empty: bool,
     },
+    /// Request to pause or to resume at this moment, even if it is handled later.
+    SetPaused(bool, Instant),
     /// Request to stop at this moment, even if it is handled later.
     Stop(Instant),
 }
@@ -178,6 +180,13 @@ impl EgressHandle {
             inputs,
             is_room_empty,
         });
+    }
+
+    /// Pauses or resumes the egress at this moment.
+    pub fn set_paused(&self, paused: bool) {
+        let _ = self
+            .messages
+            .send(EgressMessage::SetPaused(paused, Instant::now()));
     }
 
     /// Stops the egress at this moment.

@@ -4,11 +4,13 @@
 //!   messages, and the callbacks in [`EgressHost`].
 //! - [`run`] is the loop. Packets and messages come in; at each tick, the pipeline does what is
 //!   due.
+//! - `pauses` maps the call's time to the output's, which has no pauses.
 //! - `track` records one track without decoding it.
 //! - `composition` decodes tracks, composes frames and mixes audio.
 
 mod composition;
 mod handle;
+mod pauses;
 mod track;
 
 use std::ops::ControlFlow;
@@ -35,6 +37,9 @@ pub trait Pipeline {
     /// Replaces the recorded participants and tracks. Breaks if the egress is complete.
     fn set_inputs(&mut self, inputs: Vec<InputParticipant>) -> Result<ControlFlow<()>, String>;
 
+    /// Leaves out media captured from `at` on, or includes it again. A repeated request changes nothing.
+    fn set_paused(&mut self, paused: bool, at: Instant);
+
     /// Does the work that is due at `now`.
     fn tick(&mut self, now: Instant) -> Result<(), String>;
 
@@ -44,6 +49,9 @@ pub trait Pipeline {
     /// Finishes the output at `end`, which may be in the past. Returns whether it has any content.
     fn finish(self: Box<Self>, end: Instant) -> Result<bool, String>;
 }
+
+/// Maximum time for which a message waits while packets are processed.
+const MESSAGE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Time limits for an egress.
 #[derive(Debug, Clone, Copy)]
@@ -134,6 +142,10 @@ impl RoomOccupancy {
                     is_room_empty.then(|| self.empty_since.unwrap_or_else(Instant::now));
                 Ok(pipeline.set_inputs(inputs)?.map_break(|()| Instant::now()))
             }
+            EgressMessage::SetPaused(paused, at) => {
+                pipeline.set_paused(paused, at);
+                Ok(ControlFlow::Continue(()))
+            }
             EgressMessage::Stop(at) => Ok(ControlFlow::Break(at)),
         }
     }
@@ -168,7 +180,13 @@ fn run_until_end(
     let start = Instant::now();
     let (mut tick, mut was_active) = (start, false);
     loop {
-        process_until(pipeline, queues, tick)?;
+        // Not always until the tick, which a track's recording has four times a second: media captured
+        // after a pause should not be written.
+        process_until(
+            pipeline,
+            queues,
+            tick.min(Instant::now() + MESSAGE_INTERVAL),
+        )?;
         // `now` is read before the messages: a change received later must not precede packets that
         // this tick has not seen.
         let now = Instant::now();
@@ -273,6 +291,8 @@ mod tests {
         fn set_inputs(&mut self, _: Vec<InputParticipant>) -> Result<ControlFlow<()>, String> {
             Ok(ControlFlow::Continue(()))
         }
+
+        fn set_paused(&mut self, _: bool, _: Instant) {}
 
         fn tick(&mut self, _: Instant) -> Result<(), String> {
             let mut recorded = self.0.lock().unwrap();

@@ -1,7 +1,8 @@
 //! Recording one track without transcoding.
 //!
 //! The file lasts as long as the recording. Gaps in audio are filled with silence. Video starts
-//! with its first key frame, at that frame's time; in later gaps, the last frame stays.
+//! with its first key frame, at that frame's time; in later gaps, the last frame stays. A pause is left
+//! out: audio continues where it stopped, and a video's pause lasts until the next key frame.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,7 +13,9 @@ use conclave_sfu::{Codec, RecordedPacket};
 
 use super::Pipeline;
 use super::handle::{EgressHost, InputParticipant};
+use super::pauses::Pauses;
 use crate::codec::{EncodedFrame, SILENCE, opus_duration, track_header};
+use crate::composite::CHUNK;
 use crate::ffmpeg::{BacklogCapacity, Process, SendError};
 use crate::matroska::MatroskaWriter;
 use crate::output::OutputFile;
@@ -46,6 +49,11 @@ pub struct TrackPipeline {
     /// Last video frame, kept back until its duration is known.
     last: Option<EncodedFrame>,
     timeline: AudioTimeline,
+    pauses: Pauses,
+    /// Capture time of the latest written packet or frame.
+    latest: Duration,
+    /// Whether the video continues at the next key frame, after a pause.
+    awaits_key_frame: bool,
     left_out: LeftOutLog,
 }
 
@@ -72,6 +80,9 @@ impl TrackPipeline {
             process: None,
             last: None,
             timeline: AudioTimeline::default(),
+            pauses: Pauses::default(),
+            latest: Duration::ZERO,
+            awaits_key_frame: false,
             left_out: LeftOutLog::default(),
         }
     }
@@ -94,7 +105,20 @@ impl TrackPipeline {
         Ok(())
     }
 
-    fn write(&mut self, frame: EncodedFrame) -> Result<(), String> {
+    fn write(&mut self, mut frame: EncodedFrame) -> Result<(), String> {
+        if self.pauses.contains(frame.at) {
+            return Ok(());
+        }
+        if self.awaits_key_frame {
+            if !frame.is_key {
+                return Ok(());
+            }
+            // Frames in between cannot be decoded, so they belong to the pause.
+            self.awaits_key_frame = false;
+            self.pauses.extend(frame.at);
+        }
+        self.latest = self.latest.max(frame.at);
+        frame.at = self.pauses.output_time(frame.at);
         // The first frame supplies the header. Video frames before a key frame with parameter sets
         // are skipped.
         self.start_process(&frame)?;
@@ -143,15 +167,16 @@ impl TrackPipeline {
             data: SILENCE.to_vec(),
             dimensions: None,
         })?;
-        let silence = self.timeline.close(
-            now.saturating_duration_since(self.start)
-                .saturating_sub(MAX_LATENESS),
-        );
+        let late = now
+            .saturating_duration_since(self.start)
+            .saturating_sub(MAX_LATENESS);
+        let silence = self.timeline.close(self.pauses.output_time(late));
         self.write_silence(&silence)
     }
 
     /// Fills the file up to `end`, with silence or with the last video frame.
     fn fill_to_end(&mut self, end: Duration) -> Result<(), String> {
+        let end = self.pauses.output_time(end);
         if self.codec == Codec::Opus && self.process.is_some() {
             let silence = self.timeline.fill(end);
             return self.write_silence(&silence);
@@ -228,10 +253,25 @@ impl Pipeline for TrackPipeline {
         })
     }
 
+    fn set_paused(&mut self, paused: bool, at: Instant) {
+        let at = at.saturating_duration_since(self.start);
+        if !paused {
+            self.awaits_key_frame |= self.pauses.is_paused() && self.codec != Codec::Opus;
+            self.pauses.resume(at);
+        } else if !self.pauses.is_paused() {
+            // Not before what is written already, so that times in the file never go back.
+            self.pauses.pause(at.max(self.latest + CHUNK));
+            self.awaits_key_frame = false;
+        }
+    }
+
     fn tick(&mut self, now: Instant) -> Result<(), String> {
         if self.codec == Codec::Opus {
             self.fill_late(now)?;
         }
+        let since_start = now.saturating_duration_since(self.start);
+        self.pauses
+            .forget_until(since_start.saturating_sub(2 * MAX_LATENESS));
         EgressProgress::set(&self.progress.bytes, self.output.bytes());
         let buffered = self.process.as_ref().map(Process::buffered_bytes);
         EgressProgress::set(&self.progress.buffered_bytes, buffered.unwrap_or_default());
@@ -249,7 +289,7 @@ impl Pipeline for TrackPipeline {
         if let Some(participant) = self
             .participant
             .as_ref()
-            .filter(|_| self.reader.needs_key_frame())
+            .filter(|_| self.awaits_key_frame || self.reader.needs_key_frame())
         {
             self.host
                 .request_key_frame(&self.egress, (&participant.sid, &self.track));
@@ -326,12 +366,217 @@ impl AudioTimeline {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use conclave_model::participant::TrackSource;
+    use conclave_model::{ParticipantSid, ProjectId};
+    use conclave_sfu::TrackSettings;
     use proptest::prelude::*;
+    use tempfile::TempDir;
 
     use super::*;
+    use crate::codec::Content;
+    use crate::ffmpeg::{DiskBuffer, Ffmpeg, StopDeadline};
+    use crate::matroska::MatroskaReader;
+    use crate::output::reserve;
+    use crate::pipeline::{EgressEvent, InputTrack};
 
     const fn millis(millis: u64) -> Duration {
         Duration::from_millis(millis)
+    }
+
+    /// VP8 packets with a whole 64x36 frame: a key frame, and one that refers to it.
+    const KEY_FRAME: [u8; 12] = [0x10, 0x10, 2, 0, 0x9d, 0x01, 0x2a, 64, 0, 36, 0, 0];
+    const INTER_FRAME: [u8; 12] = [0x10, 0x11, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+    /// Host that counts requested key frames.
+    #[derive(Default)]
+    struct CountingHost(std::sync::atomic::AtomicUsize);
+
+    impl EgressHost for CountingHost {
+        fn handle(&self, _: &EgressId, _: EgressEvent) {}
+
+        fn set_layer(&self, _: &EgressId, _: (&ParticipantSid, &TrackSid), _: TrackSettings) {}
+
+        fn request_key_frame(&self, _: &EgressId, _: (&ParticipantSid, &TrackSid)) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    /// Recording of one track whose ffmpeg, a script, copies its input into the file.
+    struct Copied {
+        pipeline: Box<TrackPipeline>,
+        host: Arc<CountingHost>,
+        sequence: u64,
+        folder: TempDir,
+    }
+
+    impl Copied {
+        fn start(codec: Codec) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let program = folder.path().join("ffmpeg");
+            let script = "#!/bin/sh\ncase \"$*\" in\n*-version) echo 'ffmpeg version 5.1 of a test' ;;\n\
+                          *-encoders) echo ' V..... libx264'; echo ' A..... aac' ;;\n\
+                          *) for last; do :; done; cat > \"${last#file:}\" ;;\nesac\n";
+            fs::write(&program, script).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            let ffmpeg = Ffmpeg::detect(&program.display().to_string()).unwrap();
+            let directory = folder.path().join("recordings");
+            let names = (&"track.mkv".parse().unwrap(), &[][..]);
+            let project = ProjectId::new();
+            let file = reserve(&directory, &project, names, Content::Track(codec)).unwrap();
+            let output = OutputFile::new(ffmpeg, file, StopDeadline::default());
+            let bytes = 64 * 1024 * 1024;
+            let backlog = DiskBuffer { directory, bytes };
+            let host = Arc::new(CountingHost::default());
+            let (egress, track) = ("EG_1".parse().unwrap(), "TR_1".parse().unwrap());
+            let pipeline = TrackPipeline::new(
+                (egress, track, codec),
+                (output, backlog.into()),
+                Arc::clone(&host) as Arc<dyn EgressHost>,
+                Arc::default(),
+            );
+            let mut copied = Self {
+                pipeline: Box::new(pipeline),
+                host,
+                sequence: 0,
+                folder,
+            };
+            let track = InputTrack {
+                sid: "TR_1".parse().unwrap(),
+                source: TrackSource::Camera,
+                codec,
+                is_muted: false,
+            };
+            let alice = InputParticipant {
+                sid: "PA_alice".parse().unwrap(),
+                identity: "alice".parse().unwrap(),
+                name: String::new(),
+                tracks: vec![track],
+            };
+            let flow = copied.pipeline.set_inputs(vec![alice]);
+            assert_eq!(flow, Ok(ControlFlow::Continue(())));
+            copied
+        }
+
+        fn send(&mut self, at: u64, payload: &[u8]) {
+            self.sequence += 1;
+            let codec = self.pipeline.codec;
+            let ticks = if codec == Codec::Opus { 48 } else { 90 };
+            let packet = RecordedPacket {
+                track: self.pipeline.track.clone(),
+                layer: 0,
+                codec,
+                sequence: self.sequence,
+                timestamp: u32::try_from(at * ticks).unwrap(),
+                is_marked: true,
+                is_entry_point: true,
+                payload: Arc::from(payload),
+                arrived: self.pipeline.start + millis(at),
+                report: None,
+            };
+            self.pipeline.packet(packet).unwrap();
+        }
+
+        fn set_paused(&mut self, paused: bool, at: u64) {
+            self.pipeline
+                .set_paused(paused, self.pipeline.start + millis(at));
+        }
+
+        fn tick(&mut self, at: u64) {
+            self.pipeline
+                .tick(self.pipeline.start + millis(at))
+                .unwrap();
+        }
+
+        fn requested_key_frames(&self) -> usize {
+            self.host.0.load(std::sync::atomic::Ordering::Relaxed)
+        }
+
+        /// Finishes the file. Returns its frames, each with its time in milliseconds.
+        fn finish(self, end: u64) -> Vec<(u128, Vec<u8>)> {
+            let (path, end) = (
+                self.pipeline.output.path().to_owned(),
+                self.pipeline.start + millis(end),
+            );
+            assert_eq!(self.pipeline.finish(end), Ok(true));
+            let blocks = MatroskaReader::default().push(&fs::read(path).unwrap());
+            drop(self.folder);
+            blocks
+                .into_iter()
+                .map(|block| (block.at.as_millis(), block.data))
+                .collect()
+        }
+    }
+
+    #[test]
+    fn an_audio_tracks_pause_leaves_no_gap_and_no_silence() {
+        let mut copied = Copied::start(Codec::Opus);
+        // Longer than the time after which gaps are filled with silence.
+        let (paused, resumed, end) = (1_000, 21_000, 22_000);
+        for at in (0..end).step_by(20) {
+            match at {
+                1_000 => copied.set_paused(true, paused),
+                2_000 => copied.set_paused(true, 2_000),
+                21_000 => copied.set_paused(false, resumed),
+                21_500 => copied.set_paused(false, 21_500),
+                _ => {}
+            }
+            let payload = if (paused..resumed).contains(&at) {
+                [0xfc, 1, 1]
+            } else {
+                SILENCE
+            };
+            copied.send(at, &payload);
+            if at % 500 == 0 {
+                copied.tick(at);
+            }
+        }
+        let frames = copied.finish(end);
+        let expected: Vec<_> = (0..100)
+            .map(|number| (number * 20, SILENCE.to_vec()))
+            .collect();
+        assert_eq!(frames, expected);
+    }
+
+    #[test]
+    fn a_video_tracks_pause_lasts_until_a_key_frame_which_is_requested() {
+        let mut copied = Copied::start(Codec::Vp8);
+        copied.send(0, &KEY_FRAME);
+        for at in (40..3_000).step_by(40) {
+            match at {
+                1_000 => copied.set_paused(true, 990),
+                2_000 => {
+                    copied.tick(1_990);
+                    assert_eq!(copied.requested_key_frames(), 0);
+                    copied.set_paused(false, 1_990);
+                    copied.tick(2_000);
+                    assert_eq!(copied.requested_key_frames(), 1);
+                }
+                _ => {}
+            }
+            let payload = if at == 2_400 { KEY_FRAME } else { INTER_FRAME };
+            copied.send(at, &payload);
+        }
+        copied.tick(3_000);
+        assert_eq!(
+            copied.requested_key_frames(),
+            1,
+            "the key frame has arrived"
+        );
+        let frames = copied.finish(3_000);
+        // The pause starts at 980, and ends with the key frame.
+        let before = (0..1_000).step_by(40).collect::<Vec<u128>>();
+        let after = (980..1_580).step_by(40).collect::<Vec<u128>>();
+        let times: Vec<_> = frames.iter().map(|(at, _)| *at).collect();
+        assert_eq!(times, [before, after].concat());
+        let keys: Vec<_> = frames
+            .iter()
+            .filter(|(_, data)| data[0] & 1 == 0)
+            .map(|(at, _)| *at)
+            .collect();
+        assert_eq!(keys, [0, 980]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use conclave_model::address::AddressFilter;
 use slotmap::new_key_type;
@@ -18,13 +18,14 @@ use str0m::ice::IceCreds;
 use str0m::media::Mid;
 use str0m::net::Receive;
 use str0m::rtp::Ssrc;
-use str0m::stats::PeerStats;
+use str0m::stats::{MediaEgressStats, MediaIngressStats, PeerStats};
 use str0m::{Input, Output, Rtc, RtcError};
 
 use crate::allocate::Estimation;
+use crate::codec::Codec;
 use crate::data::Backlog;
 use crate::dropped::{DropReason, Drops};
-use crate::measure::LinkQuality;
+use crate::measure::{LinkMeter, LinkQuality};
 use crate::sdp;
 pub use channels::ChannelUse;
 use channels::Channels;
@@ -131,6 +132,8 @@ pub struct Transport {
     estimation: Estimation,
     /// Packet loss and delay.
     quality: LinkQuality,
+    /// Measurements for the next sample of the session's quality.
+    meter: LinkMeter,
     /// Packets from and for the client that were not forwarded.
     dropped: Drops,
     /// Number of media sections in its description.
@@ -193,6 +196,7 @@ impl Transport {
             stats: None,
             estimation: Estimation::default(),
             quality: LinkQuality::default(),
+            meter: LinkMeter::default(),
             dropped: Drops::default(),
             media_sections: 0,
         }
@@ -426,7 +430,63 @@ impl Transport {
             .and_then(|pair| pair.current_round_trip_time);
         // Without media in one direction there is no RTCP round trip; the ICE checks measure one.
         self.quality.observe(loss, stats.rtt.or(pair));
+        self.record_second(&stats);
         self.stats = Some(stats);
+    }
+
+    /// Adds the last second to the measurements for the next sample.
+    fn record_second(&mut self, stats: &PeerStats) {
+        let meter = &mut self.meter;
+        if let Some(before) = &self.stats {
+            meter.time += stats.timestamp.saturating_duration_since(before.timestamp);
+            meter.received_bytes += stats.bytes_rx.saturating_sub(before.bytes_rx);
+            meter.sent_bytes += stats.bytes_tx.saturating_sub(before.bytes_tx);
+        }
+        meter.ingress_loss.add(stats.ingress_loss_fraction);
+        meter.egress_loss.add(stats.egress_loss_fraction);
+        if let Some(round_trip) = self.quality.round_trip {
+            meter.round_trips.0 += round_trip;
+            meter.round_trips.1 += 1;
+        }
+        meter.scores.0 += self.quality.score();
+        meter.scores.1 = meter.scores.1.saturating_add(1);
+    }
+
+    /// Records the jitter of a stream from the client.
+    pub fn record_ingress(&mut self, stats: &MediaIngressStats) {
+        let jitter = self.jitter(stats.mid, stats.jitter);
+        self.meter.ingress_jitter = self.meter.ingress_jitter.max(jitter);
+    }
+
+    /// Records the jitter of a stream to the client.
+    pub fn record_egress(&mut self, stats: &MediaEgressStats) {
+        // `None` until the client has sent a receiver report.
+        let jitter = stats
+            .remote
+            .as_ref()
+            .and_then(|remote| self.jitter(stats.mid, remote.jitter));
+        self.meter.egress_jitter = self.meter.egress_jitter.max(jitter);
+    }
+
+    /// Converts a jitter from RTP ticks.
+    fn jitter(&self, mid: Mid, ticks: u32) -> Option<Duration> {
+        let clock_rate = if self.rtc.media(mid)?.kind().is_audio() {
+            Codec::Opus.clock_rate()
+        } else {
+            // All video codecs have the same.
+            Codec::Vp8.clock_rate()
+        };
+        Some(Duration::from_secs(ticks.into()) / clock_rate)
+    }
+
+    /// Counts a media packet from the client.
+    pub fn count_received(&mut self) {
+        self.meter.received_packets = self.meter.received_packets.saturating_add(1);
+    }
+
+    /// Returns the measurements since the last call.
+    pub fn take_meter(&mut self) -> LinkMeter {
+        std::mem::take(&mut self.meter)
     }
 
     /// Returns the last statistics.

@@ -170,6 +170,7 @@ impl Transport {
             return false;
         };
         stream.write_rtp(packet);
+        self.meter.sent_packets = self.meter.sent_packets.saturating_add(1);
         true
     }
 

@@ -6,7 +6,7 @@ use str0m::media::Rid;
 
 use crate::adapt::MediaPacket;
 use crate::allocate::KeyFrameRequests;
-use crate::measure::RateMeter;
+use crate::measure::{FrameMeter, RateMeter};
 use crate::track::Quality;
 
 /// Layer of a published track.
@@ -17,6 +17,8 @@ pub struct PublishedLayer {
     pub rate: RateMeter,
     /// Incoming bitrate per temporal layer, lowest first; empty if packets name no temporal layer.
     pub temporal_rates: Vec<RateMeter>,
+    /// Video frames.
+    pub frames: FrameMeter,
     /// Arrival of the last packet.
     pub last_packet: Option<Instant>,
     /// Arrival of the last key frame.
@@ -43,6 +45,7 @@ impl PublishedLayer {
             rid,
             rate: RateMeter::new(now),
             temporal_rates: Vec::new(),
+            frames: FrameMeter::default(),
             last_packet: None,
             last_key_frame: None,
             key_frames: KeyFrameRequests::new(interval),
@@ -60,6 +63,13 @@ impl PublishedLayer {
         let was_live = self.is_live(now);
         let bytes = packet.payload.len();
         self.rate.add(bytes);
+        if !packet.is_audio {
+            // Publishers mute, and stop layers without receivers, so a longer gap is no sign of a bad connection.
+            if !was_live {
+                self.frames.pause();
+            }
+            self.frames.observe(packet.timestamp, now);
+        }
         if let Some(layer) = packet.layer {
             let temporal = usize::from(layer.temporal).min(TEMPORAL_LAYERS - 1);
             // Layers may appear in any order.

@@ -81,6 +81,7 @@ impl Worker {
         };
         // Set first: everything below ignores failed participants, and the failure is reported once.
         peer.has_failed = true;
+        peer.meter.record_failure(reason);
         self.share_failure(key);
         self.disconnect_peer(key);
         self.report(key, PeerEvent::Failed(reason));
@@ -95,6 +96,8 @@ impl Worker {
     }
 
     pub(super) fn disconnect_peer(&mut self, key: PeerKey) {
+        // First, since it reads the connections and tracks that are removed below.
+        self.report_last_quality(key);
         let Some(peer) = self.roster.get_mut(key) else {
             return;
         };
@@ -147,6 +150,7 @@ impl Worker {
         peer.negotiation.wants_ice_restart = !single;
         let subscriber = peer.subscriber;
         let last_message_seq = peer.last_message_seq;
+        peer.meter.count_reconnect();
         if lacks_channels {
             self.create_channels(subscriber);
         }
@@ -159,6 +163,7 @@ impl Worker {
     fn activate_source(&mut self, key: PeerKey) {
         if let Some(peer) = self.roster.get_mut(key) {
             peer.is_active = true;
+            peer.meter.start(self.now);
         }
         self.emit(key, PeerEvent::Connected);
     }
@@ -173,6 +178,7 @@ impl Worker {
         // The other connection of dual mode may come up much later, or never.
         if peer.primary() == key && !peer.is_active {
             peer.is_active = true;
+            peer.meter.start(self.now);
             self.emit(peer_key, PeerEvent::Connected);
         }
         // Key frame requests before this moment were pointless: nothing could be sent.

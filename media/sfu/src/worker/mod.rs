@@ -67,7 +67,7 @@
 //!   for that.
 //!
 //! All else is control: `lifecycle.rs` (joins and leaves), `publishing.rs` (offers of clients), `subscribing.rs` and
-//! `negotiation.rs` (what the server sends, and its signalling), `messages.rs`, `ticks.rs` and `reports.rs`.
+//! `negotiation.rs` (what the server sends, and its signalling), `messages.rs`, `ticks.rs`, `reports.rs` and `quality.rs`.
 
 mod allocate;
 mod codecs;
@@ -82,12 +82,14 @@ mod mirrors;
 mod negotiation;
 mod outputs;
 mod publishing;
+mod quality;
 mod receive;
 mod recorders;
 mod reports;
 mod roster;
 mod sections;
 mod send;
+mod session_meter;
 mod shared_room;
 mod sharing;
 mod subscribing;
@@ -233,6 +235,7 @@ impl Worker {
             PeerCommand::Offer { offer_id, sdp } => self.handle_offer(key, offer_id, &sdp),
             PeerCommand::Answer { offer_id, sdp } => self.handle_answer(key, offer_id, &sdp),
             PeerCommand::Resume => self.resume_peer(key),
+            PeerCommand::RecordReconnect(reason) => self.record_reconnect(key, reason),
             PeerCommand::ReplayData { received } => self.replay_messages(key, &received),
             PeerCommand::PublishTrack(track) => self.announce_track(key, track),
             PeerCommand::UnpublishTrack(track) => self.unpublish_track(key, &track),

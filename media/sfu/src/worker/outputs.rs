@@ -6,7 +6,7 @@ use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Throttle};
 use str0m::net::Transmit;
 
 use crate::dropped::{DropReason, Drops};
-use crate::event::{Event, PeerEvent, RoomEvent};
+use crate::event::{Event, PeerEvent, QualityReport, RoomEvent};
 use crate::mirror::{RingReader, WorkerId};
 use crate::notice::Instruction;
 
@@ -106,6 +106,11 @@ impl Outputs {
     /// Reports a room's event.
     pub fn report_room(&mut self, room: NamespacedRoom, event: RoomEvent) {
         self.events.push(Event::Room { room, event });
+    }
+
+    /// Reports the quality of a session.
+    pub fn report_quality(&mut self, report: QualityReport) {
+        self.events.push(Event::Quality(Box::new(report)));
     }
 
     pub const fn counters(&self) -> Counters {

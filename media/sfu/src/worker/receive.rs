@@ -170,6 +170,16 @@ impl Worker {
                     transport.record_stats(stats);
                 }
             }
+            RtcEvent::MediaIngressStats(stats) => {
+                if let Some(transport) = self.connections.get_mut(key) {
+                    transport.record_ingress(&stats);
+                }
+            }
+            RtcEvent::MediaEgressStats(stats) => {
+                if let Some(transport) = self.connections.get_mut(key) {
+                    transport.record_egress(&stats);
+                }
+            }
             RtcEvent::EgressBitrateEstimate(estimate) => self.handle_estimate(key, &estimate),
             RtcEvent::Closed => self.handle_closed(key),
             // ICE states and the like: `check_silence` judges connections by their packets.
@@ -240,6 +250,7 @@ impl Worker {
     /// Returns an SSRC's track and layer, from the cache or by its section.
     fn layer_of_source(&mut self, from: TransportKey, ssrc: Ssrc) -> Option<LayerKey> {
         let transport = self.connections.get_mut(from)?;
+        transport.count_received();
         if let Some(known) = transport.known_layer(ssrc) {
             return known;
         }

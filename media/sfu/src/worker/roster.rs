@@ -8,6 +8,7 @@ use slotmap::SlotMap;
 
 use super::data_tracks::DataTracks;
 use super::sections::{Negotiation, RequestedOffers, Sections};
+use super::session_meter::SessionMeter;
 use super::shared_room::SharedRoom;
 use crate::codec::Codec;
 use crate::command::{ConnectionMode, NewPeer, TrackSettings};
@@ -87,6 +88,8 @@ pub struct Peer {
     pub reported_kbps: u32,
     /// Whether the transports were closed after a failure.
     pub has_failed: bool,
+    /// Quality since the last sample, and of the whole session.
+    pub meter: SessionMeter,
 }
 
 /// Time without packets from a participant.
@@ -299,6 +302,7 @@ impl Peer {
     /// Creates a participant without connections.
     pub fn new(info: NewPeer, room: RoomKey, joined_at: Instant) -> Self {
         let (publisher, subscriber) = (TransportKey::default(), TransportKey::default());
+        let meter = SessionMeter::new(info.client.clone());
         Self {
             info,
             room,
@@ -320,6 +324,7 @@ impl Peer {
             reported_quality: None,
             reported_kbps: 0,
             has_failed: false,
+            meter,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::adapt::Rewriter;
 use crate::codec::{Codec, TrackMedium};
 use crate::command::TrackSettings;
 use crate::event::PeerEvent;
-use crate::measure::RateMeter;
+use crate::measure::{FrameMeter, RateMeter};
 use crate::sdp::{OfferedSection, SectionChange};
 use crate::transport::{PeerKey, TrackKey};
 
@@ -323,6 +323,8 @@ impl Worker {
             payload: None,
             rate: RateMeter::new(self.now),
             is_paused: false,
+            frames: FrameMeter::default(),
+            switches: 0,
             empty_packets: 0,
             waits_since: waits_since
                 // Audio and muted video have no first frame to wait for.

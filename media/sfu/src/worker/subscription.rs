@@ -6,7 +6,7 @@ use str0m::media::{Mid, Pt};
 
 use crate::adapt::{LayerFilter, LayerLimit, LayeredPacket, MediaPacket, Rewriter, Rewritten};
 use crate::dropped::DropReason;
-use crate::measure::RateMeter;
+use crate::measure::{FrameMeter, RateMeter};
 use crate::packet::Packet;
 use crate::transport::{PeerKey, TransportKey};
 
@@ -38,6 +38,10 @@ pub struct Subscription {
     pub payload: Option<(Pt, Option<OutgoingPayload>)>,
     /// OutgoingPayload packets and bitrate.
     pub rate: RateMeter,
+    /// Outgoing video frames.
+    pub frames: FrameMeter,
+    /// Changes of the layer since the last sample of the receiver's quality.
+    pub switches: u32,
     /// Whether the video is paused for lack of bandwidth.
     pub is_paused: bool,
     /// Number of empty packets sent while the track was muted.
@@ -106,6 +110,7 @@ impl Subscription {
         if before.is_none() {
             self.rewriter.switch(media);
         }
+        self.record_layer(before);
         self.accept_current(media, packet.is_last || ends_frame)
     }
 
@@ -133,10 +138,22 @@ impl Subscription {
             // The new layer names its temporal layers with its own key frame.
             self.choice.filter.stop();
         }
+        self.record_layer(before);
         if !self.choice.admit_temporal(media) {
             return self.skip(media, DropReason::OtherLayer);
         }
         self.accept_current(media, packet.is_last)
+    }
+
+    /// Records whether an accepted packet changes the layer, or follows a pause: the video was muted, hidden or paused.
+    fn record_layer(&mut self, before: Option<usize>) {
+        match before {
+            None => self.frames.pause(),
+            Some(_) if before != self.choice.current => {
+                self.switches = self.switches.saturating_add(1);
+            }
+            Some(_) => {}
+        }
     }
 
     /// Sends a packet from the current source, or leaves it out if it is padding.
@@ -150,6 +167,10 @@ impl Subscription {
         }
         self.rate.add(packet.payload.len());
         let numbers = self.rewriter.rewrite(packet).ok_or(DropReason::Late)?;
+        if !packet.is_audio {
+            // By the rewritten timestamp, which is continuous across layers.
+            self.frames.observe(numbers.timestamp, packet.arrived);
+        }
         Ok(AcceptedPacket::Packet(numbers, is_last))
     }
 

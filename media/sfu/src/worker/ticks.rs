@@ -123,6 +123,7 @@ impl Worker {
             self.request_offer(peer);
             self.allocate(peer);
             self.introduce_muted(peer);
+            self.report_due_quality(peer);
         }
     }
 
@@ -206,6 +207,11 @@ impl Worker {
             return;
         };
         peer.silence = silence;
+        match silence {
+            Silence::None => peer.meter.recover(),
+            Silence::Interrupted => peer.meter.count_interruption(),
+            Silence::Failed => peer.meter.record_failure(FailureReason::Silent),
+        }
         // While it is silent, no media is sent, so that nothing piles up for a client that is gone.
         for transport in peer.transports() {
             if let Some(transport) = self.connections.get_mut(transport) {

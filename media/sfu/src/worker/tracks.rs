@@ -486,6 +486,18 @@ impl PublishedTrack {
             .find(|info| info.quality.index() == layer)
     }
 
+    /// Returns a layer's width and height in pixels as the publisher announced them; 0 if it did not.
+    pub fn layer_size(&self, layer: usize) -> (u32, u32) {
+        let largest = || self.info.layers.iter().max_by_key(|info| info.height);
+        let info = if self.layers.len() == 1 {
+            // A track without simulcast may announce its only layer as any quality.
+            largest()
+        } else {
+            self.layer_info(layer)
+        };
+        info.map_or((0, 0), |info| (info.width, info.height))
+    }
+
     /// Returns the layers' qualities.
     pub fn qualities(&self) -> Vec<Quality> {
         Quality::ALL.into_iter().take(self.layers.len()).collect()

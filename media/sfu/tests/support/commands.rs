@@ -20,6 +20,7 @@ pub fn new_peer(name: &str, mode: ConnectionMode) -> NewPeer {
             is_hidden: false,
             subscribe_max_kbps: None,
         },
+        client: None,
     }
 }
 

@@ -9,7 +9,7 @@ use conclave_model::NamespacedRoom;
 use conclave_sfu::machine::{Instruction, Placement, RingReader, Worker, WorkerId};
 use conclave_sfu::{
     Codec, Command, Config, ConnectionMode, Event, FailureReason, LayerInfo, Limits, PeerCommand,
-    PeerEvent, PeerSnapshot, Reply, RoomEvent,
+    PeerEvent, PeerSnapshot, QualityReport, Reply, RoomEvent,
 };
 use str0m::Candidate;
 use str0m::format::Codec as RtcCodec;
@@ -40,6 +40,7 @@ pub struct Fixture {
     pub begun: Instant,
     pub clients: Vec<Client>,
     pub room_events: Vec<RoomEvent>,
+    pub quality_reports: Vec<QualityReport>,
     pub room: NamespacedRoom,
     /// Events of participants without a client.
     pub others: Vec<(String, PeerEvent)>,
@@ -172,6 +173,7 @@ impl Fixture {
             begun: now,
             clients: Vec::new(),
             room_events: Vec::new(),
+            quality_reports: Vec::new(),
             room: "prj_0123456789ab.room".parse().unwrap(),
             others: Vec::new(),
             largest_outbox: 0,
@@ -501,6 +503,7 @@ impl Fixture {
                     }
                 }
                 Event::Room { event, .. } => self.room_events.push(event),
+                Event::Quality(report) => self.quality_reports.push(*report),
             }
         }
         had_any

@@ -129,6 +129,7 @@ impl Jobs {
                 inputs,
                 is_room_empty,
             } => self.set_inputs(egress, inputs, is_room_empty),
+            JobEffect::SetPaused(paused) => self.set_paused(egress, paused),
             JobEffect::Stop => self.stop(egress),
             JobEffect::Attach { peer, track } => {
                 let attached = self.attach(egress, (&peer, &track), TrackSettings::default());
@@ -144,6 +145,13 @@ impl Jobs {
     fn set_inputs(&self, id: &EgressId, inputs: Vec<InputParticipant>, is_room_empty: bool) {
         if let Some(job) = self.state.lock().running.get(id) {
             job.handle.set_inputs(inputs, is_room_empty);
+        }
+    }
+
+    /// Pauses or resumes an egress.
+    fn set_paused(&self, id: &EgressId, paused: bool) {
+        if let Some(job) = self.state.lock().running.get(id) {
+            job.handle.set_paused(paused);
         }
     }
 

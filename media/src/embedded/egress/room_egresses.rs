@@ -166,6 +166,21 @@ impl RoomEgresses {
         self.get(id)
     }
 
+    /// Pauses or resumes an egress. Its thread ignores a repeated request, and a simulated egress has no media to leave out.
+    pub fn set_paused(
+        &mut self,
+        id: &EgressId,
+        paused: bool,
+        outbox: &mut Outbox,
+    ) -> Option<EgressState> {
+        let state = self.get(id)?;
+        let has_job = self.running.get(id).is_some_and(Egress::has_job);
+        if has_job && is_capturing(state.status) {
+            outbox.inform_job(id, JobEffect::SetPaused(paused));
+        }
+        Some(state)
+    }
+
     /// Ends all egresses, because the room was closed.
     pub fn end_all(&mut self, now: Timestamp, deadlines: &mut Deadlines, outbox: &mut Outbox) {
         let last: Vec<_> = self

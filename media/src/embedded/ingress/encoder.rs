@@ -99,6 +99,8 @@ impl EncoderPublisher {
             needs_full_ice: false,
             allows_pause: false,
             permissions,
+            // Encoders do not state their program.
+            client: None,
         };
         room_state.add_peer(peer);
         self.has_peer = true;

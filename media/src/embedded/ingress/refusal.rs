@@ -23,6 +23,9 @@ pub enum EncoderRefusal {
     /// The room has ended.
     #[error("the room has ended")]
     RoomEnded,
+    /// The endpoint's identity is banned from the room.
+    #[error("the identity is banned from this room")]
+    Banned,
     /// The room has its maximum number of participants.
     #[error("the room is full")]
     RoomFull,
@@ -57,10 +60,12 @@ impl From<ReportError> for EncoderRefusal {
         match error {
             ReportError::RoomEnded | ReportError::UnknownRoom => Self::RoomEnded,
             ReportError::RoleFull => Self::RoomFull,
-            // An encoder has no role, and its identity was checked when its endpoint was created.
-            ReportError::RoleRemoved | ReportError::InvalidIdentity | ReportError::Unavailable => {
-                Self::Unavailable
-            }
+            ReportError::Banned => Self::Banned,
+            // An encoder has no role and no token, and its identity was checked when its endpoint was created.
+            ReportError::RoleRemoved
+            | ReportError::TokenRevoked
+            | ReportError::InvalidIdentity
+            | ReportError::Unavailable => Self::Unavailable,
         }
     }
 }

@@ -115,6 +115,10 @@ impl EmbeddedPlaneBuilder {
     pub fn build(self) -> EmbeddedPlane {
         // The rooms admit participants to the relay; the plane keeps the server itself.
         let relay = self.own_turn.as_ref().map(|turn| turn.server.clone());
+        let addresses = self.media_addresses().into_iter();
+        let addresses = addresses.chain(self.advertised_addresses()).collect();
+        let quality_relay = relay.clone().map(|relay| (relay, addresses));
+        self.rooms.quality.start(self.clock.clone(), quality_relay);
         let common = Common::new(self.max_tracks, self.has_sandbox).with_relay(relay);
         EmbeddedPlane(Arc::new(PlaneCore {
             stream_key_rates: StreamKeyRates::new(&self.clock),

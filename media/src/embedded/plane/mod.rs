@@ -28,6 +28,7 @@ use super::ingress::rtmp::{RtmpListener, RtmpTls};
 use super::ingress::whip::{
     self, WhipAnswer, WhipPatch, WhipPatchError, WhipRestart, WhipSessionName,
 };
+use super::quality::SessionQuality;
 use super::room_state::RoomState;
 use super::sandbox::Sandbox;
 use super::signal::{ConnectRequest, Refusal, SignalConnection};
@@ -177,6 +178,21 @@ impl EmbeddedPlane {
             .flat_map(|room| self.0.call_in(room, RoomState::stop).1)
             .collect();
         matches!(timeout(limit, await_replies(replies)).await, Ok(Ok(())))
+    }
+
+    /// Removes and returns the measured quality of sessions since the last call, oldest first.
+    pub fn take_quality(&self) -> Vec<SessionQuality> {
+        self.0.rooms.quality.take()
+    }
+
+    /// Keeps measurements that could not be written, for the next [`EmbeddedPlane::take_quality`].
+    pub fn restore_quality(&self, reports: Vec<SessionQuality>) {
+        self.0.rooms.quality.restore(reports);
+    }
+
+    /// Waits, for at most `limit`, until the media workers have measured the sessions that have ended. Returns whether they have.
+    pub async fn finish_quality(&self, limit: Duration) -> bool {
+        self.0.rooms.quality.finish(limit).await
     }
 
     /// Waits for joins that the control plane is writing.

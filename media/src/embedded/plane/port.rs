@@ -149,6 +149,17 @@ impl MediaPlane for EmbeddedPlane {
             .call_by_port(room, |room_state, now| room_state.stop_egress(id, now))
     }
 
+    async fn set_egress_paused(
+        &self,
+        room: &NamespacedRoom,
+        id: &EgressId,
+        paused: bool,
+    ) -> Result<Option<EgressState>, MediaError> {
+        self.0.call_by_port(room, |room_state, _| {
+            room_state.set_egress_paused(id, paused)
+        })
+    }
+
     async fn create_ingress(
         &self,
         request: IngressRequest,

@@ -422,6 +422,11 @@ impl RoomState {
             .stop(id, now, &mut self.deadlines, &mut self.outbox)
     }
 
+    /// Pauses or resumes an egress. Returns its state; `None` if it is unknown.
+    pub fn set_egress_paused(&mut self, id: &EgressId, paused: bool) -> Option<EgressState> {
+        self.egresses.set_paused(id, paused, &mut self.outbox)
+    }
+
     /// Sets an egress's status for the sandbox. Returns its new state.
     pub fn set_egress_status(
         &mut self,

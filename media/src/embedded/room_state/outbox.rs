@@ -137,6 +137,7 @@ mod tests {
                 is_hidden: false,
                 subscribe_max_kbps: None,
             },
+            client: None,
         }
     }
 

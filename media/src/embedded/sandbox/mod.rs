@@ -61,6 +61,9 @@ pub enum SandboxError {
     /// The token comes from a room code, and another participant with its identity is connected.
     #[error("another participant with this identity is connected")]
     IdentityTaken,
+    /// The identity is banned, or the token was revoked.
+    #[error("{0}")]
+    Refused(ReportError),
     /// The room has ended; its name is not used again.
     #[error("the room has ended")]
     RoomEnded,
@@ -93,6 +96,7 @@ impl From<ReportError> for SandboxError {
         match error {
             ReportError::RoomEnded | ReportError::UnknownRoom => Self::RoomEnded,
             ReportError::RoleFull => Self::RoleFull,
+            ReportError::Banned | ReportError::TokenRevoked => Self::Refused(error),
             // `InvalidIdentity` and `RoleRemoved` cannot occur: tokens contain only valid identities, and only a join
             // request, which the sandbox does not send, is refused for a removed role.
             ReportError::InvalidIdentity | ReportError::RoleRemoved | ReportError::Unavailable => {

@@ -105,6 +105,7 @@ impl TestPlane {
             attributes: std::collections::BTreeMap::new(),
             role: Some("host".parse().unwrap()),
             role_change: None,
+            revocation: None,
             exchange: None,
             max_kbps: Some(100),
             grants: Grants::default(),

@@ -319,6 +319,8 @@ impl Sessions {
                     self.send(&rate.peer, SessionInput::PublishRate(rate.kbps));
                 }
             }
+            // For the store, not for clients.
+            Event::Quality(_) => {}
         }
     }
 }

@@ -9,6 +9,7 @@ use std::io::Read;
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use conclave_model::quality::ReconnectReason;
 use conclave_model::{ClientAddress, ParticipantSid, Secret};
 use conclave_sfu::ConnectionMode;
 use flate2::read::GzDecoder;
@@ -107,6 +108,8 @@ pub struct JoinParameters {
     pub sets_offer_late: bool,
     /// The client's device and SDK.
     pub device: Device,
+    /// Reason for a resume, if the client states one.
+    pub reconnect_reason: Option<ReconnectReason>,
 }
 
 /// SDKs on LiveKit's Rust core, whose clients insist on their codec, with their names in `/rtc` queries.
@@ -329,6 +332,7 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
         // By the SDK alone: no field in the request reveals it.
         sets_offer_late: client.sdk == i32::from(Sdk::Go),
         device,
+        reconnect_reason: reconnect_reason(request.reconnect_reason),
     })
 }
 
@@ -352,7 +356,13 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
     let is_resume = query.is_set("reconnect").unwrap_or_default();
     let [os, device_model, browser] =
         ["os", "device_model", "browser"].map(|name| query.text(name).unwrap_or_default());
+    let sdk = query
+        .text("sdk")
+        .and_then(|sdk| Sdk::from_str_name(&sdk.to_ascii_uppercase()))
+        .unwrap_or(Sdk::Unknown);
     let client = ClientInfo {
+        sdk: sdk.into(),
+        version: query.text("version").unwrap_or_default(),
         os,
         device_model,
         browser,
@@ -384,7 +394,19 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
         // This query cannot contain an offer.
         sets_offer_late: false,
         device: Device::new(&client),
+        reconnect_reason: reconnect_reason(query.number("reconnect_reason")),
     })
+}
+
+/// Reads the reason for a resume; `None` if it is unknown.
+fn reconnect_reason(number: i32) -> Option<ReconnectReason> {
+    match proto::ReconnectReason::try_from(number).ok()? {
+        proto::ReconnectReason::RrUnknown => None,
+        proto::ReconnectReason::RrSignalDisconnected => Some(ReconnectReason::Signal),
+        proto::ReconnectReason::RrPublisherFailed => Some(ReconnectReason::Publisher),
+        proto::ReconnectReason::RrSubscriberFailed => Some(ReconnectReason::Subscriber),
+        proto::ReconnectReason::RrSwitchCandidate => Some(ReconnectReason::Candidate),
+    }
 }
 
 fn capabilities(mut named: Vec<i32>) -> Vec<i32> {
@@ -406,6 +428,7 @@ mod tests {
     use std::io::Write;
 
     use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
+    use conclave_model::quality::ClientProgram;
     use flate2::Compression as Level;
     use flate2::write::GzEncoder;
     use proptest::prelude::*;
@@ -597,6 +620,34 @@ mod tests {
             !join.settings.auto_subscribe && join.settings.subscriber_allow_pause == Some(true)
         );
         assert_eq!(join.resume, Some("PA_1".parse().unwrap()));
+        assert_eq!(join.reconnect_reason, None);
+        let reasons = (0..=5).map(|reason| {
+            let query = format!("protocol=16&reconnect=1&sid=PA_1&reconnect_reason={reason}");
+            parse(&query).unwrap().reconnect_reason
+        });
+        assert_eq!(
+            reasons.collect::<Vec<_>>(),
+            [
+                None,
+                Some(ReconnectReason::Signal),
+                Some(ReconnectReason::Publisher),
+                Some(ReconnectReason::Subscriber),
+                Some(ReconnectReason::Candidate),
+                None
+            ]
+        );
+        let join = parse("protocol=16&sdk=python&version=1.0.17&os=linux").unwrap();
+        assert_eq!(
+            join.device.program(),
+            Some(ClientProgram {
+                sdk: "python".into(),
+                version: "1.0.17".into(),
+                browser: String::new(),
+                os: "linux".into(),
+            })
+        );
+        let join = parse("protocol=16").unwrap();
+        assert_eq!(join.device.program(), None);
         assert!(
             !join.insists_on_codec && parse("protocol=16&sdk=python").unwrap().insists_on_codec
         );

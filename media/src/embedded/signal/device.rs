@@ -1,15 +1,22 @@
 //! A client's device and program, and the codecs that it sends badly.
 
+use conclave_model::quality::ClientProgram;
 use conclave_sfu::{Codec, check_description, without_sent_codecs};
 use livekit_protocol as proto;
 use proto::ClientInfo;
+use proto::client_info::Sdk;
 
 /// Maximum length of each text in a client's information, in characters.
 const MAX_TEXT: usize = 256;
 
+/// Maximum length of each text in the record of a client's program, in characters. There is a record per session.
+const MAX_RECORDED: usize = 32;
+
 /// A client's device and program, in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Device {
+    sdk: String,
+    sdk_version: String,
     os: String,
     model: String,
     browser: String,
@@ -27,7 +34,14 @@ impl Device {
             &client.browser_version,
         ];
         let [os, model, browser, browser_version] = texts.map(|text| lower(text));
+        // As in the names that clients put into a query.
+        let sdk = match client.sdk() {
+            Sdk::Unknown => String::new(),
+            sdk => lower(sdk.as_str_name()),
+        };
         Self {
+            sdk,
+            sdk_version: lower(&client.version),
             os,
             model,
             browser,
@@ -73,7 +87,22 @@ impl Device {
             browser: or(self.browser, browser),
             browser_version: or(self.browser_version, version),
             model: self.model,
+            sdk: self.sdk,
+            sdk_version: self.sdk_version,
         }
+    }
+
+    /// Returns the client's program, for the record of its session's quality; `None` if the client states nothing.
+    pub fn program(&self) -> Option<ClientProgram> {
+        let short = |text: &str| text.chars().take(MAX_RECORDED).collect::<String>();
+        let browser = format!("{} {}", self.browser, self.browser_version);
+        let program = ClientProgram {
+            sdk: short(&self.sdk),
+            version: short(&self.sdk_version),
+            browser: short(browser.trim()),
+            os: short(&self.os),
+        };
+        (program != ClientProgram::default()).then_some(program)
     }
 
     /// Returns the first two numbers of the browser's version.

@@ -517,6 +517,9 @@ impl From<ReportError> for Refusal {
             ReportError::RoomEnded | ReportError::UnknownRoom => Self::NoRoom,
             ReportError::RoleFull => Self::Forbidden("the role is full for this room"),
             ReportError::RoleRemoved => Self::Forbidden("the room no longer has this role"),
+            // The call page finds the reason in these texts (`errors.js`).
+            ReportError::Banned => Self::Forbidden("the identity is banned from this room"),
+            ReportError::TokenRevoked => Self::Forbidden("the token was revoked"),
             ReportError::InvalidIdentity => Self::Forbidden("the identity is not allowed"),
             ReportError::Unavailable => Self::Unavailable,
         }

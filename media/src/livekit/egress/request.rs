@@ -369,6 +369,7 @@ mod tests {
             source,
             output,
             destination: None,
+            is_automatic: false,
         }
     }
 

@@ -180,6 +180,8 @@ impl WebhookReceiver {
                 error @ (ReportError::RoomEnded
                 | ReportError::RoleFull
                 | ReportError::RoleRemoved
+                | ReportError::Banned
+                | ReportError::TokenRevoked
                 | ReportError::InvalidIdentity),
             ) => match &report.joined {
                 Some(JoinedParticipant::Participant(sid)) => {

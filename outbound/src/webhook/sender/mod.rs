@@ -220,21 +220,27 @@ fn send_with(agent: &Agent, url: &str, delivery: &Delivery) -> Result<u16, Error
         delivery.id.to_string(),
         delivery.payload.as_bytes(),
     );
+    let previous = delivery.endpoint.previous_secret_at(delivery.at);
     // The attempt's time, so that receivers can reject old messages without rejecting retries.
     let seconds = delivery.at.millis().div_euclid(1_000);
     status::clear();
-    let sent = agent
+    let mut standard = standard_signature(secret, &id, seconds, body);
+    let mut request = agent
         .post(url)
         .header("Content-Type", "application/json")
         .header("X-Svc-Event", &delivery.event_type)
-        .header("X-Svc-Signature", svc_signature(secret, body))
         .header("webhook-id", &id)
-        .header("webhook-timestamp", seconds.to_string())
-        .header(
-            "webhook-signature",
-            standard_signature(secret, &id, seconds, body),
-        )
-        .send(body);
+        .header("webhook-timestamp", seconds.to_string());
+    // The contract's header is compared as a whole, so it has room for one signature: the previous secret's until the receiver has had
+    // time to change, since a receiver that reads only this header knows no other secret.
+    let svc = svc_signature(previous.unwrap_or(secret), body);
+    request = request.header("X-Svc-Signature", svc);
+    if let Some(previous) = previous {
+        request = request.header("X-Svc-Signature-Next", svc_signature(secret, body));
+        standard.push(' ');
+        standard += &standard_signature(previous, &id, seconds, body);
+    }
+    let sent = request.header("webhook-signature", standard).send(body);
     let mut response = match sent {
         // ureq rejects the headers, but the receiver has responded.
         Err(error @ Error::Protocol(_)) => return status::received().ok_or(error),

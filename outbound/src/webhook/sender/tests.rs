@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
+use conclave_model::webhook::PreviousSecret;
 use conclave_model::{EndpointId, ProjectId, Secret};
 use test_http_server::{Request, serve};
 use ureq::config::Config;
@@ -30,14 +31,13 @@ fn local_sender(timeout: Duration) -> DeliverySender {
 
 pub(in crate::webhook) fn request(url: &str) -> Delivery {
     let at = Timestamp::from_millis(1_700_000_000_999);
-    let endpoint = WebhookEndpoint {
-        id: EndpointId::new(),
-        project_id: ProjectId::new(),
-        url: url.to_owned(),
-        secret: Secret::new(SECRET),
-        active: true,
-        created_at: at,
-    };
+    let endpoint = WebhookEndpoint::new(
+        EndpointId::new(),
+        ProjectId::new(),
+        url.to_owned(),
+        Secret::new(SECRET),
+        at,
+    );
     Delivery {
         endpoint: Arc::new(endpoint),
         id: "0192f5a0-0000-7000-8000-000000000001".parse().unwrap(),
@@ -133,6 +133,53 @@ fn the_request_carries_the_contracts_headers_and_two_valid_signatures() {
             "x-svc-signature: sha256=dc708f41802ea3e01b0cee8af1f481b32827f88d4aca6f7164fdd82674a7d558",
         ]
     );
+}
+
+#[test]
+fn the_previous_secret_signs_until_its_overlap_ends() {
+    let (url, seen) = receiver(|mut stream| {
+        stream
+            .write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
+            .unwrap();
+    });
+    let mut delivery = request(&url);
+    let previous = Secret::new("whsec_b2xkLW9sZC1vbGQtb2xkLW9sZC1vbGQtb2xkLW9sZA==");
+    for (left, is_signed) in [(1, true), (0, false)] {
+        let until = delivery.at.after(Duration::from_millis(left));
+        let endpoint = WebhookEndpoint {
+            previous_secret: Some(PreviousSecret {
+                secret: previous.clone(),
+                until,
+            }),
+            ..(*delivery.endpoint).clone()
+        };
+        delivery.endpoint = Arc::new(endpoint);
+        let _ = local_sender(AMPLE).post(&delivery);
+        let received = seen.recv_timeout(AMPLE).unwrap();
+        let current = svc_signature(&Secret::new(SECRET), PAYLOAD.as_bytes());
+        let old = svc_signature(&previous, PAYLOAD.as_bytes());
+        let svc = [
+            received.header("x-svc-signature"),
+            received.header("x-svc-signature-next"),
+        ];
+        let standard: Vec<_> = received.header("webhook-signature").split(' ').collect();
+        let by = |secret: &Secret| {
+            let seconds = delivery.at.millis() / 1_000;
+            standard_signature(
+                secret,
+                &delivery.id.to_string(),
+                seconds,
+                PAYLOAD.as_bytes(),
+            )
+        };
+        if is_signed {
+            assert_eq!(svc, [old.as_str(), current.as_str()]);
+            assert_eq!(standard, [by(&Secret::new(SECRET)), by(&previous)]);
+        } else {
+            assert_eq!(svc, [current.as_str(), ""]);
+            assert_eq!(standard, [by(&Secret::new(SECRET))]);
+        }
+    }
 }
 
 #[test]

@@ -87,7 +87,9 @@ def _standard_signature(sent: Mapping[str, str], body: bytes, secret: str) -> It
 def _svc_signature(sent: Mapping[str, str], body: bytes, secret: str) -> Iterator[bool]:
     if "x-svc-signature" in sent:
         digest = hmac.digest(secret.encode(), body, hashlib.sha256).hex()
-        yield _same(sent["x-svc-signature"], f"sha256={digest}")
+        # After a rotation, the first is by the previous secret, and the second by the new one.
+        given = (sent["x-svc-signature"], sent.get("x-svc-signature-next", ""))
+        yield any([_same(one, f"sha256={digest}") for one in given])
 
 
 def _standard_key(secret: str) -> bytes:

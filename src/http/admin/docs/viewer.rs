@@ -98,7 +98,7 @@ const STYLE: &str = include_str!("viewer.css");
 const FETCH_SITE: &str = "sec-fetch-site";
 
 /// Documentation page for each operation group: group, title, URL.
-const PAGES: [(&str, &str, &str); 13] = [
+const PAGES: [(&str, &str, &str); 14] = [
     ("rooms", "Rooms", "/docs/operations.html#rooms"),
     ("participants", "Roles", "/docs/operations.html#roles"),
     (
@@ -126,6 +126,11 @@ const PAGES: [(&str, &str, &str); 13] = [
     ),
     ("ingress", "Encoders", "/docs/recordings.html#encoders"),
     ("sessions", "Clients", "/docs/clients.html"),
+    (
+        "identities",
+        "Personal data",
+        "/docs/tenants.html#personal-data",
+    ),
     ("usage", "Billing", "/docs/billing.html"),
     ("webhooks", "Webhooks", "/docs/webhooks.html"),
 ];

@@ -15,7 +15,7 @@ pub mod query;
 
 pub use body::{AnyBody, Base64Bytes, Checked, FromBody, NoBody, OptionalBody, Validate};
 pub use error::{pattern_code, refusal_at};
-pub use query::{AnyQuery, FromQuery, Paged};
+pub use query::{AnyQuery, BeyondContract, FromQuery, Paged};
 
 use std::fmt::Display;
 use std::str::FromStr;

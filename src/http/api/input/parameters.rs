@@ -111,8 +111,12 @@ impl<'de> Deserializer<'de> for Value<'_> {
     }
 
     fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
-        // The only integer type among the parameters; another one would get a text and fail.
+        // Besides `u64`, the only integer type among the parameters; another one would get a text and fail.
         visitor.visit_u32(self.parse(format_args!("an integer from 0 to {}", u32::MAX))?)
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
+        visitor.visit_u64(self.parse(format_args!("an integer from 0 to {}", u64::MAX))?)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -127,7 +131,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
 
     forward_to_deserialize_any! {
         // Other types get the text, which their own `Deserialize` parses.
-        i8 i16 i32 i64 i128 u8 u16 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        i8 i16 i32 i64 i128 u8 u16 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
         tuple_struct map struct identifier ignored_any
     }
 }

@@ -54,6 +54,20 @@ impl FromQuery for AnyQuery {
     }
 }
 
+/// Query parameters that the contract does not have, on one of its operations.
+#[derive(Debug, Clone)]
+pub struct BeyondContract<T>(pub T);
+
+impl<T: DeserializeOwned + IntoParams> FromQuery for BeyondContract<T> {
+    fn from_query(query: &str) -> Result<Self, Problem> {
+        T::from_query(query).map(Self)
+    }
+
+    fn describe() -> ParameterDocs {
+        ParameterDocs::query::<T>().beyond_contract()
+    }
+}
+
 /// A list's query: `limit`, `offset`, and the filters `F`.
 #[derive(Debug, Clone)]
 pub struct Paged<F> {

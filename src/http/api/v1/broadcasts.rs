@@ -170,7 +170,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         .responds(stopped)
         .room_token(&[Permission::Broadcast])
         // The path names no room, so the room of a stored response's broadcast is checked, too.
-        .replay_check(egress::check_stop_replay::<Broadcast>)
+        .replay_check(egress::check_replay::<Broadcast>)
         .idempotent()
         .errors(&[ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
         .build(),

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
-use super::tokens::{Token, TokenHolder, mint, refuse_if_full, ttl};
+use super::tokens::{Token, TokenHolder, ensure_can_join, mint, ttl};
 use crate::billing::BillingError;
 use crate::config::Plans;
 use crate::http::api::context::RequestContext;
@@ -225,6 +225,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             ErrorCode::RoomEnded,
             ErrorCode::RoleCapacityReached,
             ErrorCode::IdentityTaken,
+            ErrorCode::IdentityBanned,
             ErrorCode::BillingUnavailable,
             ErrorCode::DatabaseUnavailable,
         ])
@@ -407,7 +408,7 @@ fn ensure_can_exchange(
     let plan = quota::plan(plans, &exchange.plan)?;
     let ledger = QuotaDecision::from_ledger(plan, exchange.project_status, &exchange.month);
     quota::with_billing(ledger, billing)?.ensure_can_start_work()?;
-    refuse_if_full(&exchange.context, plan)?;
+    ensure_can_join(&exchange.context, plan)?;
     if exchange.context.role.is_none() {
         let message = "the room's template no longer has the code's role";
         return Err(Problem::new(ErrorCode::RoleNotFound, message).into());

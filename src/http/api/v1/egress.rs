@@ -178,24 +178,39 @@ pub async fn start<J: EgressJson>(
     output: EgressOutput,
     destination: Option<UsedDestination>,
 ) -> Result<Created<J>> {
+    let plan = plan(context, room, source, output, destination).await?;
+    context
+        .recorded(|recorder| context.state.tree.start_egress(plan, recorder))
+        .await
+}
+
+/// Returns the plan of a room's egress.
+///
+/// # Errors
+/// The store's errors.
+pub async fn plan(
+    context: &RequestContext,
+    room: &Room,
+    source: EgressSource,
+    output: EgressOutput,
+    destination: Option<UsedDestination>,
+) -> Result<EgressPlan> {
     // The media plane opens the room with this cap, if no participant has joined yet.
     let max_participants = context.plan().await?.effective_cap(room.max_participants);
     let (room_id, room) = (room.id, room.namespaced_name());
-    let plan = EgressPlan {
+    Ok(EgressPlan {
         room_id,
         room,
         max_participants,
         source,
         output,
         destination,
-    };
-    context
-        .recorded(|recorder| context.state.tree.start_egress(plan, recorder))
-        .await
+        is_automatic: false,
+    })
 }
 
 /// Reads an egress. For a participant, another room's egress is a 404, not a 403.
-async fn find<J: EgressJson>(context: &RequestContext, id: EgressId) -> Result<Egress> {
+pub async fn find<J: EgressJson>(context: &RequestContext, id: EgressId) -> Result<Egress> {
     let egress = context
         .state
         .store
@@ -230,8 +245,8 @@ pub async fn get<J: EgressJson>(
     egress.try_into().map(Json)
 }
 
-/// Refuses a participant the stored response to stopping another room's egress.
-pub fn check_stop_replay<'a, J: EgressJson>(
+/// Refuses a participant the stored response to a change of another room's egress.
+pub fn check_replay<'a, J: EgressJson>(
     context: &'a RequestContext,
     input: &'a Input<EgressPath, NoParams, NoBody>,
 ) -> CheckResult<'a> {

@@ -24,7 +24,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::http::api::context::RequestContext;
 use crate::http::api::error::Result;
 use crate::http::api::input::parameters::{ParticipantPath, RoomPath};
-use crate::http::api::input::{Base64Bytes, Input, NoBody, NoParams, Paged};
+use crate::http::api::input::{Base64Bytes, BeyondContract, Input, NoBody, NoParams, Paged};
 use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Json, Listed, NoContent};
 use crate::http::api::spec::Method;
@@ -160,6 +160,14 @@ pub struct MutedTrack {
     pub track: Track,
 }
 
+/// Options for a removal.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveOptions {
+    /// If true, the identity's tokens for the room that were minted until now are refused from now on, also if it is not connected
+    revoke: Option<bool>,
+}
+
 /// A message from the server.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -193,7 +201,7 @@ pub struct DataSent {
 fn moderation_operations() -> Vec<Box<dyn Operation>> {
     vec![
         operation(Method::Delete, "/v1/rooms/{name}/participants/{identity}", "remove_participant", remove)
-            .about("participants", "Disconnect a participant; the token stays valid")
+            .about("participants", "Disconnect a participant; its token stays valid, unless `revoke` is true")
             .room_token(&[Permission::RemoveOthers])
             .errors(&[ErrorCode::RoomNotFound, ErrorCode::ParticipantNotFound, ErrorCode::MediaUnavailable])
             .build(),
@@ -250,9 +258,19 @@ async fn live_room(context: &RequestContext, name: RoomName) -> Result<Room> {
 
 pub async fn remove(
     context: RequestContext,
-    input: Input<ParticipantPath, NoParams, NoBody>,
+    input: Input<ParticipantPath, BeyondContract<RemoveOptions>, NoBody>,
 ) -> Result<NoContent> {
     let room = live_room(&context, input.path.name).await?;
+    let BeyondContract(RemoveOptions { revoke }) = input.query;
+    if revoke == Some(true) {
+        context
+            .state
+            .tree
+            .revoke_participant(room.project_id, room.name, input.path.identity)
+            .await?;
+        // Also if the participant was not connected: its tokens are revoked.
+        return Ok(NoContent);
+    }
     let removed = context
         .state
         .tree

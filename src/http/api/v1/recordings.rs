@@ -1,15 +1,14 @@
 //! Recordings.
 
+use conclave_actors::recording::FileChooser;
 use conclave_model::egress::{
-    CompositeMedia, Egress, EgressDetail, EgressKind, EgressOutput, EgressSource, EgressStatus,
-    Layout, RecordingType, UsedDestination,
+    CompositeMedia, Egress, EgressDetail, EgressKind, EgressSource, EgressStatus, Layout,
+    RecordingType,
 };
 use conclave_model::filepath::FilePath;
 use conclave_model::non_null::non_null;
-use conclave_model::participant::TrackKind;
 use conclave_model::plan::Feature;
 use conclave_model::role::Permission;
-use conclave_model::room::Room;
 use conclave_model::{DestinationName, ErrorCode, Identity, Problem, TrackSid};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -22,7 +21,7 @@ use crate::http::api::input::parameters::RoomPath;
 use crate::http::api::input::{Checked, Input, NoParams, Validate};
 use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Listed};
-use crate::http::api::spec::Method;
+use crate::http::api::spec::{Method, extension};
 
 /// A recording to start.
 #[derive(Deserialize, ToSchema)]
@@ -75,6 +74,11 @@ pub struct Recording {
     pub filepath: FilePath,
     #[serde(flatten)]
     pub tail: EgressTail,
+    /// Whether it is paused; absent if it has never been paused.
+    // Absent rather than null: the contract's recordings do not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<bool>)]
+    pub paused: Option<bool>,
 }
 
 impl TryFrom<Egress> for Recording {
@@ -82,6 +86,8 @@ impl TryFrom<Egress> for Recording {
 
     /// Fails for a broadcast, which no query of this resource returns.
     fn try_from(egress: Egress) -> Result<Self> {
+        // A recording that has ended is no longer paused.
+        let paused = egress.paused.map(|paused| paused && egress.is_running());
         let (head, detail, status, tail) = EgressHead::split(egress);
         let EgressDetail::Recording {
             recording_type,
@@ -96,6 +102,7 @@ impl TryFrom<Egress> for Recording {
             status,
             filepath,
             tail,
+            paused,
         })
     }
 }
@@ -108,7 +115,7 @@ impl EgressJson for Recording {
     const KIND: EgressKind = EgressKind::Recording;
 }
 
-fn example() -> serde_json::Value {
+pub(in crate::http::api) fn example() -> serde_json::Value {
     json!({
         "id": "0191d2c4-a1b2-7c3d-8e4f-5a6b7c8d9e0f", "project_id": "prj_5f2a9c01be34", "room": "standup",
         "namespaced_room": "prj_5f2a9c01be34.standup", "egress_id": "EG_7hQ2mZk9xLp4", "type": "room_composite",
@@ -218,7 +225,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         .responds(stopped)
         .room_token(&[Permission::Record])
         // The path names no room, so the room of a stored response's recording is checked, too.
-        .replay_check(egress::check_stop_replay::<Recording>)
+        .replay_check(egress::check_replay::<Recording>)
         .idempotent()
         .errors(&[ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
         .build(),
@@ -350,72 +357,13 @@ pub async fn start(
     let room = store.rooms().get(project.clone(), input.path.name).await?;
     let read = |template, name| store.destinations().recording(project, template, name);
     let destination = named_destination(&context, &room, destination, read).await?;
-    let filepath = match filepath {
-        Some(filepath) => filepath,
-        None => default_path(&context, &room, &source).await?,
+    let files = FileChooser {
+        store,
+        media: &*context.state.media,
+        clock: &context.state.clock,
     };
-    // An upload would replace an earlier file with the same name at the destination.
-    let taken = taken_paths(&context, destination.as_ref(), &filepath).await?;
-    let output = EgressOutput::File { filepath, taken };
-    egress::start(&context, &room, source, output, destination).await
-}
-
-/// Returns the paths of earlier recordings at a destination that this file could overwrite.
-async fn taken_paths(
-    context: &RequestContext,
-    used: Option<&UsedDestination>,
-    filepath: &FilePath,
-) -> Result<Vec<FilePath>> {
-    let Some(used) = used else {
-        return Ok(Vec::new());
-    };
-    let stem = filepath.split_extension().0.to_owned();
-    Ok(context
-        .state
-        .store
-        .uploads()
-        .filepaths_at(context.project(), used.id.clone(), stem)
-        .await?)
-}
-
-async fn default_path(
-    context: &RequestContext,
-    room: &Room,
-    source: &EgressSource,
-) -> Result<FilePath> {
-    let audio_only = match source {
-        EgressSource::RoomComposite { media, .. } => *media == CompositeMedia::AudioOnly,
-        EgressSource::Track(track) => is_audio(context, room, track).await?,
-        EgressSource::Participant(_) => false,
-    };
-    Ok(FilePath::timestamped(
-        &room.name,
-        context.state.clock.now(),
-        audio_only,
-    ))
-}
-
-/// Returns whether a track is audio. The media plane also knows tracks whose report has not been recorded yet.
-async fn is_audio(context: &RequestContext, room: &Room, track: &TrackSid) -> Result<bool> {
-    let recorded = context
-        .state
-        .store
-        .tracks()
-        .kind(room.project_id.clone(), room.id, track.clone())
+    let output = files
+        .output(&room, &source, filepath, destination.as_ref())
         .await?;
-    if let Some(kind) = recorded {
-        return Ok(kind == TrackKind::Audio);
-    }
-    // If the media plane is unreachable, the start fails next, so the default here does not matter.
-    let participants = context
-        .state
-        .media
-        .participants(&room.namespaced_name())
-        .await
-        .unwrap_or_default();
-    let published = participants
-        .iter()
-        .flat_map(|participant| &participant.tracks)
-        .find(|found| found.sid == *track);
-    Ok(published.is_some_and(|track| track.kind == TrackKind::Audio))
+    egress::start(&context, &room, source, output, destination).await
 }

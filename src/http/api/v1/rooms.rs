@@ -1,17 +1,19 @@
 //! Rooms: create, list, read, end.
 
-use conclave_db::NewRoom;
+use conclave_db::{NewRoom, RoomFilter};
+use conclave_model::bounded::MaxDuration;
 use conclave_model::non_null::non_null;
 use conclave_model::page::Page;
 use conclave_model::role::Permission;
 use conclave_model::room::{DEFAULT_EMPTY_TIMEOUT_SECONDS, Room, RoomStatus};
 use conclave_model::{
-    ErrorCode, NamespacedRoom, Problem, ProjectId, RoomId, RoomName, TemplateId, Timestamp,
+    ErrorCode, NamePrefix, NamespacedRoom, Problem, ProjectId, RoomId, RoomName, TemplateId,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::http::api::context::RequestContext;
 use crate::http::api::error::Result;
@@ -20,7 +22,7 @@ use crate::http::api::input::parameters::RoomPath;
 use crate::http::api::input::{AnyBody, AnyQuery, Input, NoBody, NoParams, Paged};
 use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Json, Listed, NoContent};
-use crate::http::api::spec::Method;
+use crate::http::api::spec::{Method, extension};
 
 /// A room to create.
 #[derive(Deserialize, ToSchema)]
@@ -35,6 +37,10 @@ pub struct CreateRoom {
     /// Time in seconds that the room stays open without participants; default 300.
     // Null is allowed, and means the default (contract).
     empty_timeout_seconds: Option<u32>,
+    /// The template's when absent.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    max_duration_seconds: Option<MaxDuration>,
     /// Any JSON, returned unchanged.
     // As text, to return it with its order of keys and spelling of numbers.
     #[serde(default, deserialize_with = "shallow")]
@@ -44,6 +50,42 @@ pub struct CreateRoom {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     template_id: Option<TemplateId>,
+}
+
+/// Filters for a project's rooms.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct RoomQuery {
+    /// Only with this status
+    #[param(inline)]
+    status: Option<RoomStatus>,
+    /// Only with a name that starts with this text; the list is then in the order of the names
+    #[param(inline)]
+    name_prefix: Option<NamePrefix>,
+    /// Created at or after this instant
+    #[param(inline)]
+    created_after: Option<Timestamp>,
+    /// Created at or before this instant
+    #[param(inline)]
+    created_before: Option<Timestamp>,
+}
+
+impl From<RoomQuery> for RoomFilter {
+    fn from(query: RoomQuery) -> Self {
+        // Destructured, so that a new filter cannot be forgotten here.
+        let RoomQuery {
+            status,
+            name_prefix,
+            created_after,
+            created_before,
+        } = query;
+        Self {
+            status,
+            name_prefix,
+            created_after,
+            created_before,
+        }
+    }
 }
 
 /// A room.
@@ -57,6 +99,10 @@ pub struct RoomJson {
     pub namespaced_name: NamespacedRoom,
     pub max_participants: u32,
     pub empty_timeout_seconds: u32,
+    /// Absent if unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    pub max_duration_seconds: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>, nullable = false)]
     pub metadata: Option<Box<RawValue>>,
@@ -83,6 +129,7 @@ impl From<Room> for RoomJson {
             name: room.name,
             max_participants: room.max_participants,
             empty_timeout_seconds: room.empty_timeout_seconds,
+            max_duration_seconds: room.max_duration_seconds,
             // Metadata was validated as JSON before it was stored.
             metadata: room
                 .metadata
@@ -100,7 +147,8 @@ impl Listed for RoomJson {
     const COLLECTION: &'static str = "rooms";
 }
 
-fn example() -> serde_json::Value {
+/// Returns an example of a room.
+pub fn example() -> serde_json::Value {
     json!({
         "id": "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21", "project_id": "prj_5f2a9c01be34", "name": "standup",
         "namespaced_name": "prj_5f2a9c01be34.standup", "max_participants": 0, "empty_timeout_seconds": 300,
@@ -144,6 +192,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             .build(),
         operation(Method::Get, "/v1/rooms", "list_rooms", list)
             .about("rooms", "List rooms, newest first, including ended ones")
+            .extension_parameters(&["status", "name_prefix", "created_after", "created_before"])
             .responds(example())
             .build(),
         operation(Method::Get, "/v1/rooms/{name}", "get_room", get)
@@ -173,6 +222,7 @@ pub async fn create(
         empty_timeout_seconds: body
             .empty_timeout_seconds
             .unwrap_or(DEFAULT_EMPTY_TIMEOUT_SECONDS),
+        max_duration: body.max_duration_seconds,
         metadata: body.metadata.map(|json| json.get().into()),
         template_id: body.template_id,
     };
@@ -200,13 +250,14 @@ pub async fn create(
 
 pub async fn list(
     context: RequestContext,
-    input: Input<NoParams, Paged<NoParams>, NoBody>,
+    input: Input<NoParams, Paged<RoomQuery>, NoBody>,
 ) -> Result<Page<RoomJson>> {
+    let Paged { page, filter } = input.query;
     let rooms = context
         .state
         .store
         .rooms()
-        .list(context.project(), input.query.page)
+        .list(context.project(), filter.into(), page)
         .await?;
     Ok(rooms.map(RoomJson::from))
 }

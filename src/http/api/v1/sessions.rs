@@ -27,6 +27,13 @@ pub struct SessionPath {
     id: SessionId,
 }
 
+impl SessionPath {
+    /// Returns the session's id.
+    pub const fn id(&self) -> SessionId {
+        self.id
+    }
+}
+
 /// Filters for a room's sessions.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -162,7 +169,8 @@ pub struct SessionTrackJson {
 }
 
 impl SessionJson {
-    fn new(session: Session, now: Timestamp) -> Self {
+    /// Converts a record; an open session lasts until `now`.
+    pub fn new(session: Session, now: Timestamp) -> Self {
         Self {
             id: session.id,
             namespaced_room: NamespacedRoom::new(&session.project_id, &session.room),

@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 
 use conclave_db::{NewTemplate, TemplateChange};
-use conclave_model::non_null::{Object, non_null, non_null_object};
+use conclave_model::bounded::MaxDuration;
+use conclave_model::non_null::{Object, non_null, non_null_object, removable_object};
 use conclave_model::page::Page;
 use conclave_model::role::{Role, RoleInput};
-use conclave_model::template::{Region, Template};
+use conclave_model::template::{AutoRecord, Region, Template};
 use conclave_model::{
     ErrorCode, Problem, ProjectId, RoleName, TemplateId, TemplateName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{Schema, SchemaType, Type};
 
 use crate::http::api::context::RequestContext;
 use crate::http::api::error::Result;
@@ -20,7 +23,7 @@ use crate::http::api::input::parameters::TemplatePath;
 use crate::http::api::input::{Input, NoBody, NoParams, Paged};
 use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Json, Listed, NoContent};
-use crate::http::api::spec::Method;
+use crate::http::api::spec::{Method, extension};
 
 const REGION_NOTE: &str = "The region is stored and validated; a single media region runs today, so it does not change where traffic goes.";
 
@@ -61,6 +64,15 @@ type RoleInputs = BTreeMap<String, Object<RoleInput>>;
 #[derive(Serialize, ToSchema)]
 pub struct TemplateSettings {
     pub region: Region,
+    /// Recording that starts by itself; absent if there is none.
+    // Absent rather than null: the contract's responses do not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<AutoRecord>)]
+    pub auto_record: Option<AutoRecord>,
+    /// Absent if unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    pub max_duration_seconds: Option<u32>,
 }
 
 /// Settings of a template to create or change.
@@ -71,6 +83,14 @@ pub struct TemplateSettingsInput {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<Region>, nullable = false)]
     region: Option<Region>,
+    /// Recording that starts by itself in rooms created from now on; null removes it.
+    #[serde(default, deserialize_with = "removable_object")]
+    #[schema(schema_with = auto_record_input)]
+    auto_record: AutoRecordInput,
+    /// For new rooms that state none. Default 0; an update without it leaves it unchanged.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    max_duration_seconds: Option<MaxDuration>,
 }
 
 /// A region to set.
@@ -78,16 +98,53 @@ pub struct TemplateSettingsInput {
 #[serde(deny_unknown_fields)]
 pub struct UpdateTemplateSettings {
     region: Region,
+    /// For new rooms that state none. Unchanged when absent.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    max_duration_seconds: Option<MaxDuration>,
+    /// Recording that starts by itself in rooms created from now on; null removes it.
+    #[serde(default, deserialize_with = "removable_object")]
+    #[schema(schema_with = auto_record_input)]
+    auto_record: AutoRecordInput,
+}
+
+/// Recording that starts by itself, to set: `None` leaves the stored one unchanged, `Some(None)` removes it.
+type AutoRecordInput = Option<Option<AutoRecord>>;
+
+/// Describes [`AutoRecordInput`], which may be null.
+fn auto_record_input() -> RefOr<Schema> {
+    let mut schema = extension::<AutoRecord>();
+    if let RefOr::T(Schema::Object(object)) = &mut schema {
+        object.schema_type = SchemaType::from_iter([Type::Object, Type::Null]);
+    }
+    schema
+}
+
+/// Refuses fields of a recording that starts by itself that contradict each other.
+fn check_auto_record(auto_record: Option<&AutoRecord>, path: &str) -> Result<(), Problem> {
+    let checked = auto_record.map(AutoRecord::check);
+    checked.transpose().map(drop).map_err(|problem| {
+        let field = problem.field.clone().unwrap_or_default();
+        problem.at(format!("{path}auto_record.{field}"))
+    })
 }
 
 /// A template's settings, and the values they can have.
 #[derive(Serialize, ToSchema)]
 pub struct TemplateSettingsDetail {
     pub region: Region,
+    /// Recording that starts by itself; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<AutoRecord>)]
+    pub auto_record: Option<AutoRecord>,
     pub allowed_regions: &'static [Region],
     /// False while a single media region runs.
     pub region_enforced: bool,
     pub region_note: &'static str,
+    /// Absent if unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<MaxDuration>)]
+    pub max_duration_seconds: Option<u32>,
 }
 
 /// A template.
@@ -115,6 +172,8 @@ impl From<Template> for TemplateJson {
             is_default: template.is_default,
             settings: TemplateSettings {
                 region: template.region,
+                auto_record: template.auto_record,
+                max_duration_seconds: template.max_duration_seconds,
             },
             roles: template.roles,
             created_at: template.created_at,
@@ -124,9 +183,11 @@ impl From<Template> for TemplateJson {
 }
 
 impl From<Template> for TemplateSettingsDetail {
-    fn from(Template { region, .. }: Template) -> Self {
+    fn from(template: Template) -> Self {
         Self {
-            region,
+            region: template.region,
+            auto_record: template.auto_record,
+            max_duration_seconds: template.max_duration_seconds,
             allowed_regions: Region::ALL,
             // False while a single media region runs (contract).
             region_enforced: false,
@@ -269,19 +330,44 @@ fn roles(inputs: Option<RoleInputs>) -> Result<BTreeMap<RoleName, Role>, Problem
         .collect()
 }
 
+/// Settings of a template in a request; `None` leaves the stored one unchanged.
+#[derive(Default)]
+struct SentSettings {
+    region: Option<Region>,
+    max_duration: Option<MaxDuration>,
+    auto_record: AutoRecordInput,
+}
+
+/// Returns the sent settings, after checking their fields against each other.
+fn settings(sent: Option<TemplateSettingsInput>) -> Result<SentSettings, Problem> {
+    let Some(sent) = sent else {
+        return Ok(SentSettings::default());
+    };
+    check_auto_record(sent.auto_record.iter().flatten().next(), "settings.")?;
+    Ok(SentSettings {
+        region: sent.region,
+        max_duration: sent.max_duration_seconds,
+        auto_record: sent.auto_record,
+    })
+}
+
 pub async fn create(
     context: RequestContext,
     input: Input<NoParams, NoParams, CreateTemplate>,
 ) -> Result<Created<TemplateJson>> {
     let body = input.body;
+    let SentSettings {
+        region,
+        max_duration,
+        auto_record,
+    } = settings(body.settings)?;
     let new = NewTemplate {
         project_id: context.project(),
         name: body.name,
-        region: body
-            .settings
-            .and_then(|settings| settings.region)
-            // `auto`, the contract's default.
-            .unwrap_or_default(),
+        // `auto`, the contract's default.
+        region: region.unwrap_or_default(),
+        max_duration: max_duration.unwrap_or(MaxDuration::known(0)),
+        auto_record: auto_record.flatten(),
         roles: roles(body.roles)?,
     };
     context
@@ -320,9 +406,16 @@ pub async fn update(
     input: Input<TemplatePath, NoParams, UpdateTemplate>,
 ) -> Result<Json<TemplateJson>> {
     let body = input.body;
+    let SentSettings {
+        region,
+        max_duration,
+        auto_record,
+    } = settings(body.settings)?;
     let change = TemplateChange {
         name: body.name,
-        region: body.settings.and_then(|settings| settings.region),
+        region,
+        max_duration,
+        auto_record,
         // Sent roles are completed with defaults, because they replace stored ones as a whole (contract).
         roles: roles(body.roles)?,
     };
@@ -365,8 +458,16 @@ async fn update_settings(
     context: RequestContext,
     input: Input<TemplatePath, NoParams, UpdateTemplateSettings>,
 ) -> Result<Json<TemplateSettingsDetail>> {
+    let UpdateTemplateSettings {
+        region,
+        max_duration_seconds,
+        auto_record,
+    } = input.body;
+    check_auto_record(auto_record.iter().flatten().next(), "")?;
     let change = TemplateChange {
-        region: Some(input.body.region),
+        region: Some(region),
+        max_duration: max_duration_seconds,
+        auto_record,
         ..TemplateChange::default()
     };
     let template = context

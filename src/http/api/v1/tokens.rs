@@ -100,6 +100,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
                 ErrorCode::RoleNotFound,
                 ErrorCode::RoomEnded,
                 ErrorCode::RoleCapacityReached,
+                ErrorCode::IdentityBanned,
                 ErrorCode::BillingUnavailable,
                 // Listed by the contract for this operation.
                 ErrorCode::DatabaseUnavailable,
@@ -130,7 +131,7 @@ async fn create(
         .rooms()
         .token_context(context.project(), body.room, body.role, identity)
         .await?;
-    refuse_if_full(&token, plan)?;
+    ensure_can_join(&token, plan)?;
     mint(&context.state, token, plan, holder)
 }
 
@@ -193,11 +194,11 @@ pub(super) fn ttl(seconds: Option<u64>) -> Duration {
     Duration::from_secs(seconds.clamp(SHORTEST_TTL_SECONDS, LONGEST_TTL_SECONDS))
 }
 
-/// Refuses a token if the room has ended, or the room or the role is full.
+/// Refuses a token if the room has ended, the identity is banned, or the room or the role is full.
 ///
 /// # Errors
-/// 402 `quota_exceeded`, 409 `room_ended`, 409 `role_capacity_reached`.
-pub(super) fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), Problem> {
+/// 402 `quota_exceeded`, 409 `room_ended`, 409 `identity_banned`, 409 `role_capacity_reached`.
+pub(super) fn ensure_can_join(context: &TokenContext, plan: &Plan) -> Result<(), Problem> {
     // In the contract's order of checks, the plan's 402 goes before the room's 409.
     if let Some(cap) = plan
         .limits
@@ -210,6 +211,9 @@ pub(super) fn refuse_if_full(context: &TokenContext, plan: &Plan) -> Result<(), 
     }
     if context.room.status == RoomStatus::Ended {
         return Err(Problem::room_ended());
+    }
+    if context.exclusion.is_banned {
+        return Err(Problem::identity_banned());
     }
     let full = context
         .role
@@ -261,6 +265,8 @@ pub(super) fn mint(
         role: context.role.as_ref().map(|role| role.name.clone()),
         // With the last role change in it, the token counts as newer than that change (S-46).
         role_change: context.role_change,
+        // Likewise newer than the last revocation.
+        revocation: context.exclusion.revocation,
         exchange: holder.exchange,
         max_kbps,
         grants,

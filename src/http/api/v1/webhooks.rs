@@ -11,21 +11,23 @@ use conclave_outbound::webhook::generate_secret;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::openapi::schema::Array;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::http::api::context::RequestContext;
 use crate::http::api::error::Result;
 use crate::http::api::input::{Input, NoBody, NoParams, Paged};
 use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Json, Listed, NoContent, revealed};
-use crate::http::api::spec::Method;
+use crate::http::api::spec::{Method, extension};
 
 /// Webhook endpoint path.
 #[derive(Deserialize, IntoParams)]
 pub struct EndpointPath {
     /// The endpoint's id.
     #[param(inline)]
-    id: EndpointId,
+    pub(in crate::http) id: EndpointId,
 }
 
 /// A webhook endpoint to register.
@@ -46,6 +48,35 @@ pub struct WebhookEndpointJson {
     pub url: String,
     pub active: bool,
     pub created_at: Timestamp,
+    // The fields beyond the contract are present only where they are used.
+    /// Event types that are queued for it; absent: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = extension::<EventTypes>, required = false)]
+    pub events: Vec<EventType>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(schema_with = extension::<String>, required = false)]
+    pub description: String,
+    /// Time at which the server disabled it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<Timestamp>, required = false)]
+    pub disabled_at: Option<Timestamp>,
+    /// Reason for which the server disabled it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<String>, required = false)]
+    pub disabled_reason: Option<String>,
+    /// Time until which deliveries are also signed with the secret before the last rotation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = extension::<Timestamp>, required = false)]
+    pub previous_secret_expires_at: Option<Timestamp>,
+}
+
+/// A list of event types, in the description.
+struct EventTypes;
+
+impl PartialSchema for EventTypes {
+    fn schema() -> RefOr<Schema> {
+        Schema::Array(Array::new(EventType::schema())).into()
+    }
 }
 
 /// A webhook endpoint, as returned when it is created.
@@ -63,11 +94,20 @@ pub struct WebhookEndpointCreated {
 
 impl From<WebhookEndpoint> for WebhookEndpointJson {
     fn from(endpoint: WebhookEndpoint) -> Self {
+        let (disabled_at, disabled_reason) = endpoint
+            .disabled
+            .map(|disabled| (disabled.at, disabled.reason))
+            .unzip();
         Self {
             id: endpoint.id,
             url: endpoint.url,
             active: endpoint.active,
             created_at: endpoint.created_at,
+            events: endpoint.events,
+            description: endpoint.description,
+            disabled_at,
+            disabled_reason,
+            previous_secret_expires_at: endpoint.previous_secret.map(|previous| previous.until),
         }
     }
 }
@@ -88,7 +128,8 @@ impl Listed for WebhookEndpointJson {
     const COLLECTION: &'static str = "webhook_endpoints";
 }
 
-fn endpoint_example() -> serde_json::Value {
+/// Returns an example of an endpoint.
+pub(in crate::http) fn endpoint_example() -> serde_json::Value {
     json!({
         "id": "0191d2c4-3b60-7a11-a1c2-0f6d2e9b7c55", "url": "https://example.com/hooks", "active": true,
         "created_at": "2026-01-31T12:00:00.000Z"
@@ -191,7 +232,7 @@ pub async fn create(
 }
 
 /// Refuses a URL that webhooks may not be sent to. Resolving a name blocks, so it runs on the blocking pool.
-async fn check(context: &RequestContext, url: String) -> Result<()> {
+pub(in crate::http) async fn check(context: &RequestContext, url: String) -> Result<()> {
     let filter = context.state.webhook_addresses.clone();
     match tokio::task::spawn_blocking(move || check_url(&url, &filter)).await? {
         Ok(_) => Ok(()),

@@ -6,6 +6,7 @@ import { Controls, processing } from './controls.js';
 import { Details } from './details.js';
 import { ask, closeAll } from './dialogs.js';
 import { element } from './dom.js';
+import { watchEnding } from './ending.js';
 import { Hands } from './hands.js';
 import { Liveness } from './liveness.js';
 import { Moderation } from './moderation.js';
@@ -42,6 +43,7 @@ export class Call {
       audioCaptureDefaults: { ...device(wishes.microphoneId), ...processing() }, videoCaptureDefaults: device(wishes.cameraId),
     });
     this.liveness = new Liveness(this.room, () => this.showConnection());
+    watchEnding(this.room, (seconds) => this.emit('ending', { room: this.roomName, seconds }));
     this.hands = new Hands(this.room, (participant, isRaised) => this.showHand(participant, isRaised));
     this.bind();
   }

@@ -11,6 +11,8 @@ const REFUSALS = [
   [/role is full/, 'role_full'],
   [/room is full|max participants/i, 'room_full'],
   [/identity is connected/, 'identity_taken'],
+  [/identity is banned/, 'identity_banned'],
+  [/token was revoked/, 'token_revoked'],
 ];
 
 export class CallError extends Error {

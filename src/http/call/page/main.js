@@ -7,7 +7,7 @@
 // - `screen`, `timer`: full screen and a small window; the time in the call
 // - `panels`, `people`: the panels beside the tiles; the list of participants
 // - `liveness`: whether the server still answers
-// - `end`: after the call
+// - `ending`, `end`: the notice before a room reaches its maximum duration; after the call
 // - `chat`, `links`, `hands`, `reactions`: data messages
 // - `blur`: the background of the camera
 // - `recording`: whether the call is recorded or broadcast

@@ -1,4 +1,4 @@
-// A participant's actions on others: mute and unmute, change the role, remove, end the call. The server checks each of them again.
+// A participant's actions on others: mute and unmute, change the role, remove, ban, end the call. The server checks each of them again.
 
 import { ask, open } from './dialogs.js';
 import { element, make } from './dom.js';
@@ -18,7 +18,8 @@ export class Moderation {
       event.preventDefault();
       this.act((identity) => moderator.changeRole(identity, element('new-role').value));
     };
-    element('remove').onclick = () => this.remove();
+    element('remove').onclick = () => this.confirm('remove', (identity) => moderator.remove(identity));
+    element('ban').onclick = () => this.confirm('ban', (identity) => moderator.ban(identity));
     room.on(RoomEvent.ParticipantDisconnected, (one) => {
       if (one === this.participant) this.dialog.close('');
     });
@@ -47,7 +48,7 @@ export class Moderation {
     const roles = this.roles.map((role) => make('option', { textContent: role, selected: role === roleOf(participant) }));
     element('new-role').replaceChildren(...roles);
     element('change-role').hidden = this.permissions.change_role !== true || roles.length < 2;
-    element('remove').hidden = this.permissions.remove_others !== true;
+    for (const action of ['remove', 'ban']) element(action).hidden = this.permissions.remove_others !== true;
     open(this.dialog);
   }
 
@@ -89,10 +90,10 @@ export class Moderation {
     }
   }
 
-  async remove() {
+  // Asks before it removes or bans the participant: the texts have the name of the action as their key.
+  async confirm(name, action) {
     this.dialog.close('');
-    const question = text('remove-question', { name: nameOf(this.participant) });
-    const answer = await ask(question, { remove: { key: 'remove', kind: 'dangerous' } });
-    if (answer) await this.act((identity) => this.moderator.remove(identity));
+    const question = text(`${name}-question`, { name: nameOf(this.participant) });
+    if (await ask(question, { [name]: { key: name, kind: 'dangerous' } })) await this.act(action);
   }
 }

@@ -48,7 +48,8 @@ export function abilities(token) {
 // A participant's actions on others. Each call uses the newest token.
 export class Moderator {
   constructor(room, newestToken) {
-    this.path = `/v1/rooms/${segment(room, 'room_not_found')}`;
+    this.room = segment(room, 'room_not_found');
+    this.path = `/v1/rooms/${this.room}`;
     this.newestToken = newestToken;
   }
 
@@ -71,6 +72,11 @@ export class Moderator {
 
   async remove(identity) {
     return this.send('DELETE', this.participant(identity));
+  }
+
+  // Also disconnects the participant.
+  async ban(identity) {
+    return this.send('PUT', `/ext/v1/rooms/${this.room}/bans/${segment(identity, 'participant_not_found')}`);
   }
 
   async changeRole(identity, role) {

@@ -3,10 +3,14 @@
 //! - [`participants`]: the participants, and actions on them.
 //! - [`jobs`]: the room's recordings, broadcasts and ingress endpoints.
 //! - [`codes`]: its room codes.
+//! - [`bans`]: its bans.
+//! - [`history`]: its events since its creation.
 //!
 //! Events are server-sent events that htmx adds to the page. Nothing is sent while nothing happens.
 
+mod bans;
 mod codes;
+mod history;
 mod jobs;
 mod participants;
 
@@ -47,6 +51,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(participants::routes());
     routes.extend(jobs::routes());
     routes.extend(codes::routes());
+    routes.extend(bans::routes());
     routes
 }
 
@@ -181,6 +186,8 @@ async fn show(visit: Visit) -> PageResult {
     let participants = page.participants(actor.as_ref()).await;
     let jobs = page.jobs().await?;
     let codes = page.codes().await?;
+    let bans = page.bans().await?;
+    let history = page.history().await?;
     let content = html! {
         (page.head())
         (live(&visit, "live", REFRESH_INTERVAL, &html! { (participants) (jobs) }))
@@ -192,6 +199,8 @@ async fn show(visit: Visit) -> PageResult {
             (empty("The room has ended.", "An ended room never reopens, and its name is not used again."))
         }
         (codes)
+        (bans)
+        (history)
         (page.metadata())
     };
     Ok(visit.show(layout::page(
@@ -237,7 +246,7 @@ impl RoomPage<'_> {
                 // `polite`: read aloud when the reader pauses.
                 ul.events aria-live="polite" data-most=(MAX_EVENTS) hx-ext="sse" sse-connect=(self.path("/events"))
                     sse-swap="event" hx-swap="afterbegin" {
-                    li.help { "New events appear here. Earlier ones are among the webhook deliveries." }
+                    li.help { "New events appear here. Earlier ones are in the event history below." }
                 }
             }
         }
@@ -299,17 +308,21 @@ fn line(event: &CommittedEvent) -> Markup {
     let occurred_at: Option<Timestamp> = payload["occurred_at"]
         .as_str()
         .and_then(|text| text.parse().ok());
+    html! {
+        li { (time(occurred_at)) " " strong { (event.event_type) } (payload_fields(&payload)) }
+    }
+}
+
+/// Renders a payload's fields besides those at the start of a line.
+fn payload_fields(payload: &Value) -> Markup {
     let rest = payload
         .as_object()
         .into_iter()
         .flatten()
         .filter(|(name, _)| !FIELDS_IN_HEAD.contains(&name.as_str()));
     html! {
-        li {
-            (time(occurred_at)) " " strong { (event.event_type) }
-            @for (name, value) in rest {
-                " " small { (name.replace('_', " ")) ": " (value.as_str().map_or_else(|| value.to_string(), str::to_owned)) }
-            }
+        @for (name, value) in rest {
+            " " small { (name.replace('_', " ")) ": " (value.as_str().map_or_else(|| value.to_string(), str::to_owned)) }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A room's participants, live: tracks, mute state, bitrate, connection quality. Actions: mute, remove, change role, send a message.
+//! A room's participants, live: tracks, mute state, bitrate, connection quality. Actions: mute, remove, ban, change role, send a message.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::{RoomPage, room_path};
 use crate::http::api::error::ApiError;
+use crate::http::api::ext::bans;
 use crate::http::api::input::FromRequest;
 use crate::http::api::operation::Handler;
 use crate::http::api::v1::participants;
@@ -122,12 +123,12 @@ impl RoomPage<'_> {
             self.role(participant, &path("role")),
             self.tracks(participant, media, &path("mute")),
             connection(media),
-            danger(
-                self.visit,
-                &path("remove"),
-                "Remove",
-                &format!("Disconnect {identity}?"),
-            ),
+            html! {
+                (danger(self.visit, &path("remove"), "Remove", &format!("Disconnect {identity}?")))
+                " "
+                (danger(self.visit, &path("ban"), "Remove and ban",
+                    &format!("Disconnect {identity}, and refuse its joins until the ban is lifted?")))
+            },
         ]
     }
 
@@ -244,6 +245,10 @@ pub fn routes() -> Vec<Route> {
             "/projects/{project}/rooms/{name}/participants/{identity}/remove",
             remove,
         ),
+        route::action(
+            "/projects/{project}/rooms/{name}/participants/{identity}/ban",
+            ban,
+        ),
         route::action("/projects/{project}/rooms/{name}/message", send_message),
     ]
 }
@@ -305,6 +310,11 @@ async fn remove(visit: Visit) -> PageResult {
         .send()
         .await?;
     done(&visit, "participant-removed")
+}
+
+async fn ban(visit: Visit) -> PageResult {
+    call_for_participant(&visit, bans::ban)?.send().await?;
+    done(&visit, "identity-banned")
 }
 
 async fn send_message(visit: Visit) -> PageResult {

@@ -214,6 +214,7 @@ fn sign(signer: &TokenSigner, room: &str, identity: &str) -> Result<String, Benc
         attributes: std::collections::BTreeMap::new(),
         role: None,
         role_change: None,
+        revocation: None,
         exchange: None,
         max_kbps: None,
         grants: Grants::default(),

@@ -182,6 +182,19 @@ impl Compositor {
         self.tiles = labelled;
     }
 
+    /// Takes the frames up to a moment from the decoders without composing one, so that their queues do not fill.
+    pub fn skip(&self, tracks: &mut HashMap<TrackSid, TrackDecoder>, at: Duration) {
+        for sid in self
+            .tiles
+            .iter()
+            .filter_map(|(tile, _)| tile.video.as_ref())
+        {
+            if let Some(input) = tracks.get_mut(sid) {
+                input.frame_at(at);
+            }
+        }
+    }
+
     /// Composes the frame for a moment.
     pub fn compose(
         &mut self,

@@ -6,6 +6,8 @@
 //! - `compositor` arranges the tiles and draws the newest decoded frame into each.
 //! - `schedule` orders frames and chunks by time.
 //!
+//! During a pause, decoders go on, so that the video is there at the first moment after it, but nothing is drawn or written.
+//!
 //! Each tick composes everything that is due and writes it to a sink (`output`). If decoders are
 //! late on a busy machine, a file waits for up to 10 s; a broadcast, which must stay live, drops
 //! frames.
@@ -30,6 +32,7 @@ use input_timeline::InputTimeline;
 use schedule::{Due, Schedule, chunk_time};
 use track_decoder::{DecoderResources, TrackDecoder};
 
+use super::pauses::Pauses;
 use super::{EgressHost, InputParticipant, Pipeline};
 use crate::composite::{ActiveSpeaker, CHUNK_SAMPLES, Limiter};
 use crate::decode::{DecoderSlots, Slots};
@@ -99,8 +102,13 @@ pub struct CompositePipeline {
     speaker: ActiveSpeaker,
     limiter: Limiter,
     schedule: Schedule,
+    pauses: Pauses,
+    /// Last frame number that was due outside of a pause.
+    last_due: Option<u64>,
     /// Last frame number that the encoder accepted.
     last_frame: Option<u64>,
+    /// Output time at which the next frame may be written.
+    next_frame_at: Duration,
     sink: Box<dyn Sink>,
 }
 
@@ -134,7 +142,10 @@ impl CompositePipeline {
             speaker: ActiveSpeaker::default(),
             limiter: Limiter::default(),
             schedule,
+            pauses: Pauses::default(),
+            last_due: None,
             last_frame: None,
+            next_frame_at: Duration::ZERO,
             sink,
         }
     }
@@ -289,9 +300,15 @@ impl CompositePipeline {
                     self.advance(chunk_time(number));
                     self.mix_chunk(number)?;
                 }
+                Due::VideoFrame(number) if self.is_left_out(number) => {
+                    let at = self.schedule.frame_time(number);
+                    self.advance(at);
+                    self.compositor.skip(&mut self.tracks, at);
+                }
                 Due::VideoFrame(number) => {
                     let at = self.schedule.frame_time(number);
                     self.advance(at);
+                    self.last_due = Some(number);
                     if usual.saturating_sub(at) > lateness {
                         self.progress.add_dropped_frames(1);
                     } else {
@@ -301,12 +318,20 @@ impl CompositePipeline {
             }
             self.schedule.advance(due);
         }
+        self.pauses.forget_until(self.schedule.done().min(until));
         Ok(())
+    }
+
+    /// Returns whether a frame is in a pause, or follows one too closely: the frames' times do not start anew after a pause, so the
+    /// first one may be nearly as early as the last one before.
+    fn is_left_out(&self, number: u64) -> bool {
+        let at = self.schedule.frame_time(number);
+        self.pauses.contains(at) || self.pauses.output_time(at) < self.next_frame_at
     }
 
     /// Ensures that the last frame is in the output, so that the video lasts as long as the audio.
     fn complete_video(&mut self) -> Result<(), String> {
-        let Some(last) = self.schedule.last_frame() else {
+        let Some(last) = self.last_due else {
             return Ok(());
         };
         if self.last_frame != Some(last) {
@@ -323,8 +348,11 @@ impl CompositePipeline {
     fn compose_frame(&mut self, number: u64, importance: Importance) -> Result<(), String> {
         let at = self.schedule.frame_time(number);
         let canvas = self.compositor.compose(&mut self.tracks, at);
-        if self.sink.write_frame(at, canvas.data, importance)? {
+        let output_at = self.pauses.output_time(at);
+        if self.sink.write_frame(output_at, canvas.data, importance)? {
             self.last_frame = Some(number);
+            // Half a frame, so that frames in their regular distance are never left out.
+            self.next_frame_at = output_at + self.schedule.frame_time(1) / 2;
             self.progress.add_frames(1);
         } else {
             self.progress.add_dropped_frames(1);
@@ -346,9 +374,14 @@ impl CompositePipeline {
                 *loudness = energy.max(*loudness);
             }
         }
-        // Mixed even if all tracks are silent: the encoder needs samples for every moment.
+        // Mixed even if all tracks are silent: the encoder needs samples for every moment. A pause's samples are taken from the
+        // queues, too, and not written.
         let samples = self.limiter.limit(&sum);
-        self.sink.write_samples(chunk_time(number), samples)?;
+        let at = chunk_time(number);
+        if !self.pauses.contains(at) {
+            self.sink
+                .write_samples(self.pauses.output_time(at), samples)?;
+        }
         // Silent participants are in the map with 0, so that their loudness decays.
         if self.speaker.observe(number, &loudness_of) {
             self.arrange();
@@ -384,7 +417,8 @@ impl CompositePipeline {
             .saturating_duration_since(self.start)
             .saturating_sub(DELAY)
             .saturating_sub(done);
-        EgressProgress::set(&self.progress.media_millis, millis(done));
+        let written = self.pauses.output_time(done);
+        EgressProgress::set(&self.progress.media_millis, millis(written));
         EgressProgress::set(&self.progress.late_millis, millis(late));
         EgressProgress::set(&self.progress.bytes, self.sink.bytes());
         EgressProgress::set(&self.progress.buffered_bytes, self.sink.buffered_bytes());
@@ -425,6 +459,16 @@ impl Pipeline for CompositePipeline {
         self.schedule_inputs(inputs, Instant::now());
         // A room that empties does not end the recording; its timeout does.
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn set_paused(&mut self, paused: bool, at: Instant) {
+        let at = at.saturating_duration_since(self.start);
+        // The composition is behind the call, so no request comes too late, however busy the machine is.
+        if paused {
+            self.pauses.pause(at.max(self.schedule.done()));
+        } else {
+            self.pauses.resume(at.max(self.schedule.done()));
+        }
     }
 
     fn tick(&mut self, now: Instant) -> Result<(), String> {

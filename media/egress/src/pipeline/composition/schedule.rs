@@ -60,11 +60,6 @@ impl Schedule {
         }
     }
 
-    /// Returns the last frame number that was due; `None` before the first.
-    pub fn last_frame(&self) -> Option<u64> {
-        self.next_frame.checked_sub(1)
-    }
-
     pub fn frame_time(&self, number: u64) -> Duration {
         // Multiplied first: a rounded frame duration would drift from the audio by seconds per day.
         Duration::from_micros(number * 1_000_000 / u64::from(self.frame_rate))
@@ -120,7 +115,6 @@ mod tests {
         use Due::{AudioChunk, VideoFrame};
 
         let mut both = schedule(true, true);
-        assert_eq!(both.last_frame(), None);
         let expected = [
             VideoFrame(0),
             AudioChunk(0),
@@ -134,10 +128,7 @@ mod tests {
             due(&mut both, Duration::from_millis(80)),
             [AudioChunk(3), VideoFrame(2)]
         );
-        assert_eq!(
-            (both.last_frame(), both.done()),
-            (Some(2), Duration::from_millis(120))
-        );
+        assert_eq!(both.done(), Duration::from_millis(120));
     }
 
     #[test]
@@ -156,6 +147,5 @@ mod tests {
             (video.done(), audio.done()),
             (Duration::from_millis(80), Duration::from_millis(40))
         );
-        assert_eq!(audio.last_frame(), None);
     }
 }

@@ -566,3 +566,94 @@ fn dropped_frames_are_counted_and_the_last_frame_lasts_to_the_end_of_the_audio()
         (0..150).map(|chunk| CHUNK * chunk).collect::<Vec<_>>()
     );
 }
+
+#[test]
+fn a_pause_leaves_no_gap_in_audio_and_video_which_stay_together() {
+    let media = Media {
+        has_video: true,
+        has_audio: true,
+    };
+    let mut fixture = Fixture::new(Arrangement::Room(Layout::Grid), media, "/nowhere/ffmpeg");
+    // A frame interval that is no multiple of an audio chunk.
+    fixture.pipeline.schedule = Schedule::new(media, 30);
+    let (start, track): (_, TrackSid) = (fixture.pipeline.start, "TR_a".parse().unwrap());
+    let alice = vec![participant("alice", std::slice::from_ref(&track))];
+    fixture.pipeline.schedule_inputs(alice, start);
+    let mut packets = tone(300, 1).into_iter().peekable();
+    // Twice, since the moments of the second pause are already moved by the first.
+    for (paused, resumed) in [(1_005, 2_321), (3_000, 4_444)] {
+        for (is_paused, at) in [(true, paused), (false, resumed)] {
+            while let Some(packet) = packets.next_if(|packet| packet.at < millis(at)) {
+                // A tone during the pauses only.
+                if is_paused {
+                    continue;
+                }
+                fixture.send(&track, packet.at, &packet.data);
+            }
+            fixture.pipeline.set_paused(is_paused, start + millis(at));
+            fixture
+                .pipeline
+                .set_paused(is_paused, start + millis(at + 90));
+            fixture.compose_until(millis(at));
+        }
+    }
+    fixture.compose_until(millis(6_000));
+    let output = fixture.output.lock().unwrap();
+    // 1,000 to 2,340 and 3,000 to 4,460 are left out, in multiples of a chunk.
+    let audio: Vec<_> = output.samples.iter().map(|(at, _)| *at).collect();
+    let expected = (6_000 - 1_340 - 1_460) / 20;
+    assert_eq!(
+        audio,
+        (0..expected).map(|chunk| CHUNK * chunk).collect::<Vec<_>>()
+    );
+    let is_loud = |samples: &[u8]| {
+        let values = samples.chunks(2).map(|b| i16::from_le_bytes([b[0], b[1]]));
+        values.map(i16::unsigned_abs).max() > Some(4_000)
+    };
+    assert!(
+        output.samples.iter().all(|(_, samples)| !is_loud(samples)),
+        "nothing of a pause is written"
+    );
+    let frames: Vec<_> = output.frames.iter().map(|(at, _)| *at).collect();
+    let interval = Duration::from_micros(1_000_000 / 30);
+    for pair in frames.windows(2) {
+        let distance = pair[1] - pair[0];
+        assert!(
+            distance > interval / 2 && distance < interval * 2,
+            "{pair:?}"
+        );
+    }
+    let (end, last) = (CHUNK * expected, *frames.last().unwrap());
+    assert!(
+        last + interval > end - CHUNK && last <= end,
+        "video to {last:?}, audio to {end:?}"
+    );
+}
+
+#[test]
+fn a_recording_that_is_stopped_during_a_pause_ends_where_the_pause_started() {
+    let media = Media {
+        has_video: true,
+        has_audio: true,
+    };
+    let mut fixture = Fixture::new(Arrangement::Room(Layout::Grid), media, "/nowhere/ffmpeg");
+    let output = Arc::clone(&fixture.output);
+    let alice = vec![participant("alice", &[])];
+    fixture
+        .pipeline
+        .schedule_inputs(alice, fixture.pipeline.start);
+    fixture
+        .pipeline
+        .set_paused(true, fixture.pipeline.start + millis(1_000));
+    fixture.compose_until(millis(3_000));
+    // Moved into the past, so that `finish` does not wait.
+    fixture.pipeline.start -= DELAY + millis(3_000);
+    let end = fixture.pipeline.start + millis(3_000);
+    assert_eq!(Box::new(fixture.pipeline).finish(end), Ok(true));
+    let output = output.lock().unwrap();
+    let (last_frame, last_chunk) = (output.frames.last(), output.samples.last());
+    assert_eq!(
+        (last_frame.unwrap().0, last_chunk.unwrap().0),
+        (millis(980), millis(980))
+    );
+}

@@ -21,6 +21,7 @@ mod negotiation;
 #[path = "../../../tests/support/network.rs"]
 mod network;
 mod padding;
+mod quality;
 mod reconnect;
 mod recorders;
 mod reports;

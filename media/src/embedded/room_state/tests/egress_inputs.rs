@@ -64,6 +64,10 @@ fn effects(room_state: &mut RoomState) -> Vec<String> {
                 ..
             } => Some(format!("+{track}")),
             RoomEffect::Job {
+                effect: JobEffect::SetPaused(paused),
+                ..
+            } => Some(if paused { "pause" } else { "resume" }.into()),
+            RoomEffect::Job {
                 effect: JobEffect::Stop,
                 ..
             } => Some("stop".into()),
@@ -307,6 +311,27 @@ fn the_status_of_an_egress_with_ffmpeg_is_what_ffmpeg_makes_of_it() {
         (state.status, state.error.as_deref()),
         (EgressStatus::Failed, Some("No space left on device"))
     );
+}
+
+#[test]
+fn a_running_egress_is_paused_and_resumed_and_a_stopped_or_unknown_one_is_not() {
+    let mut room_state = RoomState::default();
+    let id = start(&mut room_state, COMPOSITE);
+    effects(&mut room_state);
+    for (paused, effect) in [(true, "pause"), (false, "resume")] {
+        assert!(room_state.set_egress_paused(&id, paused).is_some());
+        assert_eq!(effects(&mut room_state), [effect]);
+    }
+    room_state.stop_egress(&id, NOW);
+    effects(&mut room_state);
+    let stopped = room_state.set_egress_paused(&id, true);
+    assert_eq!(
+        stopped.map(|state| state.status),
+        Some(EgressStatus::Ending)
+    );
+    let unknown = "EG_unknown".parse().unwrap();
+    assert_eq!(room_state.set_egress_paused(&unknown, true), None);
+    assert_eq!(effects(&mut room_state), Vec::<String>::new());
 }
 
 #[test]

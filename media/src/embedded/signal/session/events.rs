@@ -334,6 +334,9 @@ impl Session {
             return;
         }
         // The transports first: its offer below applies to them.
+        if let Some(reason) = join.reconnect_reason {
+            self.command(context, PeerCommand::RecordReconnect(reason));
+        }
         self.command(context, PeerCommand::Resume);
         if let Some(state) = join.sync_state {
             self.sync(context, state);

@@ -276,6 +276,7 @@ impl Session {
             needs_full_ice: join.settings.disable_ice_lite,
             allows_pause: join.settings.subscriber_allow_pause.unwrap_or_default(),
             permissions,
+            client: join.device.program().map(Box::new),
         };
         context.room_state.add_peer(peer);
         // Media workers report messages while a participant without a client is in the room, so that the sandbox can

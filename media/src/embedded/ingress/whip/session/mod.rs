@@ -77,6 +77,8 @@ impl WhipSession {
             needs_full_ice: false,
             allows_pause: false,
             permissions,
+            // Encoders do not state their program.
+            client: None,
         };
         let has_video = tracks
             .iter()

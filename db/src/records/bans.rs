@@ -1,0 +1,312 @@
+//! Bans of identities from rooms, and revocations of tokens. A ban refuses an identity while it is in force. A revocation refuses the
+//! identity's tokens that were minted before it: a token names the last revocation before it was minted, so that no clock decides which
+//! is newer.
+
+use std::collections::HashMap;
+
+use conclave_model::ban::Ban;
+use conclave_model::page::{Page, PageRequest};
+use conclave_model::room::{Room, RoomStatus};
+use conclave_model::{
+    BanId, ErrorCode, Identity, Problem, ProjectId, RevocationId, RoomId, RoomName, Timestamp,
+};
+
+use crate::database::Database;
+use crate::engine::writer::Queue;
+use crate::error::StoreError;
+use crate::records::rooms::rows::by_name;
+use crate::sql::query_builder::QueryBuilder;
+use crate::sql::values::args;
+use crate::sql::{Row, Sql, no_row};
+use crate::tx::Tx;
+
+/// Identity to ban.
+#[derive(Debug, Clone)]
+pub struct NewBan {
+    /// Project that the room belongs to.
+    pub project_id: ProjectId,
+    /// Room, which must be open.
+    pub room: RoomName,
+    /// Identity, which need not be connected.
+    pub identity: Identity,
+    /// Time from which the identity may join again; `None` for never.
+    pub until: Option<Timestamp>,
+    /// Reason for the ban.
+    pub reason: Option<String>,
+}
+
+/// Ban that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutBan {
+    /// Record.
+    pub ban: Ban,
+    /// Whether the identity was not banned before.
+    pub is_new: bool,
+}
+
+/// Bans and revocations that concern an identity's joins in a room, at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exclusion {
+    /// Whether a ban is in force.
+    pub is_banned: bool,
+    /// Last revocation of the identity's tokens.
+    pub revocation: Option<RevocationId>,
+}
+
+impl Exclusion {
+    /// Returns whether a token is revoked. `known` is the revocation that it names.
+    #[must_use]
+    pub fn revokes(&self, known: Option<RevocationId>) -> bool {
+        self.revocation.is_some() && self.revocation != known
+    }
+
+    /// Reads the columns `bans` and `revocation`.
+    pub(crate) fn read(row: &Row<'_>) -> Result<Self, StoreError> {
+        let bans: i64 = row.get("bans")?;
+        Ok(Self {
+            is_banned: bans > 0,
+            revocation: row.get("revocation")?,
+        })
+    }
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, room, participant_identity, until, reason, created_at, updated_at FROM bans",
+            $rest
+        )
+    };
+}
+
+const SELECT: &str = select!("");
+const SELECT_ONE: &str =
+    select!(" WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3");
+const INSERT: &str =
+    "INSERT INTO bans (id, project_id, room_id, room, participant_identity, until, reason, created_at, updated_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)";
+const UPDATE: &str =
+    "UPDATE bans SET until = ?3, reason = ?4, updated_at = ?5 WHERE id = ?1 AND project_id = ?2";
+const DELETE: &str =
+    "DELETE FROM bans WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3";
+const REVOKE: &str =
+    "INSERT INTO revocations (id, project_id, room_id, room, participant_identity, tokens_minted_until)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+     ON CONFLICT (room_id, participant_identity)
+         DO UPDATE SET id = excluded.id, tokens_minted_until = excluded.tokens_minted_until";
+const SELECT_EXCLUSION: &str = "SELECT (
+         SELECT count(*) FROM bans
+         WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3 AND (until IS NULL OR until > ?4)
+     ) AS bans, (
+         SELECT id FROM revocations WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3
+     ) AS revocation";
+const SELECT_BANNED: &str = "SELECT participant_identity FROM bans
+     WHERE room_id = ?1 AND project_id = ?2 AND (until IS NULL OR until > ?3)";
+const SELECT_REVOCATIONS: &str =
+    "SELECT participant_identity, id FROM revocations WHERE room_id = ?1 AND project_id = ?2";
+
+fn record(row: &Row<'_>) -> Result<Ban, StoreError> {
+    Ok(Ban {
+        id: row.get("id")?,
+        room: row.get("room")?,
+        identity: row.get("participant_identity")?,
+        until: row.get("until")?,
+        reason: row.get("reason")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+    })
+}
+
+/// Reads the bans and revocations that concern an identity's joins in a room now.
+pub(crate) fn exclusion(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    identity: &Identity,
+    now: Timestamp,
+) -> Result<Exclusion, StoreError> {
+    let row = args![room, identity, project, now];
+    sql.one(SELECT_EXCLUSION, row, Exclusion::read)?
+        .ok_or_else(no_row)
+}
+
+/// Returns a room that can still be joined. An ended room is refused with `ended`.
+fn open_room(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    name: &RoomName,
+    ended: fn() -> Problem,
+) -> Result<Room, StoreError> {
+    let room = by_name(sql, project, name)?.ok_or_else(Problem::room_not_found)?;
+    if room.status == RoomStatus::Open {
+        Ok(room)
+    } else {
+        StoreError::refuse(ended())
+    }
+}
+
+fn put(tx: &Tx<'_>, new: NewBan) -> Result<PutBan, StoreError> {
+    let room = open_room(tx.sql, &new.project_id, &new.room, Problem::room_ended)?;
+    let key = args![room.id, &new.identity, &room.project_id];
+    let current = tx.sql.one(SELECT_ONE, key, record)?;
+    if let Some(ban) = current.filter(|ban| ban.is_in_force(tx.now)) {
+        let row = args![
+            ban.id,
+            &room.project_id,
+            new.until,
+            new.reason.as_deref(),
+            tx.now
+        ];
+        tx.sql.put(UPDATE, row)?;
+        let ban = Ban {
+            until: new.until,
+            reason: new.reason,
+            updated_at: tx.now,
+            ..ban
+        };
+        return Ok(PutBan { ban, is_new: false });
+    }
+    // A ban that is over is replaced, so that the new one has its own id and time.
+    tx.sql.put(DELETE, key)?;
+    let ban = Ban {
+        id: BanId::new(),
+        room: room.name,
+        identity: new.identity,
+        until: new.until,
+        reason: new.reason,
+        created_at: tx.now,
+        updated_at: tx.now,
+    };
+    let row = args![
+        ban.id,
+        &room.project_id,
+        room.id,
+        &ban.room,
+        &ban.identity,
+        ban.until,
+        ban.reason.as_deref(),
+        ban.created_at,
+    ];
+    tx.sql.put(INSERT, row)?;
+    Ok(PutBan { ban, is_new: true })
+}
+
+/// Returns the query that lists a room's bans, newest first.
+pub(crate) fn list_query(project: &ProjectId, room: RoomId) -> QueryBuilder<'_> {
+    QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC")
+        .and("room_id =", Some(room))
+}
+
+/// Ban and revocation records.
+#[derive(Debug, Clone)]
+pub struct Bans(pub(crate) Database);
+
+impl Bans {
+    /// Bans an identity from a room, or changes the ban that is in force.
+    ///
+    /// # Errors
+    /// Refused when the project has no room by that name, or the room has ended.
+    pub async fn put(&self, new: NewBan) -> Result<PutBan, StoreError> {
+        self.0
+            .write(Queue::for_project(&new.project_id), move |tx| put(tx, new))
+            .await
+    }
+
+    /// Lifts a ban.
+    ///
+    /// # Errors
+    /// Refused when the project has no room by that name, or the identity is not banned from it.
+    pub async fn lift(
+        &self,
+        project: ProjectId,
+        room: RoomName,
+        identity: Identity,
+    ) -> Result<(), StoreError> {
+        self.0
+            .write(Queue::for_project(&project), move |tx| {
+                let room = by_name(tx.sql, &project, &room)?.ok_or_else(Problem::room_not_found)?;
+                if tx.sql.change(DELETE, args![room.id, &identity, &project])? == 0 {
+                    let message = "the identity is not banned from the room";
+                    return StoreError::refuse(Problem::new(ErrorCode::BanNotFound, message));
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    /// Lists a room's bans, newest first, including bans that are over.
+    ///
+    /// # Errors
+    /// Refused when the project has no room by that name.
+    pub async fn list(
+        &self,
+        project: ProjectId,
+        room: RoomName,
+        page: PageRequest,
+    ) -> Result<Page<Ban>, StoreError> {
+        self.0
+            .list(project, move |sql, project| {
+                let room = by_name(sql, project, &room)?.ok_or_else(Problem::room_not_found)?;
+                list_query(project, room.id).page(sql, page, record)
+            })
+            .await
+    }
+
+    /// Revokes an identity's tokens for a room that were minted until now.
+    ///
+    /// # Errors
+    /// Refused when the project has no room by that name, or the room has ended.
+    pub async fn revoke_tokens(
+        &self,
+        project: ProjectId,
+        room: RoomName,
+        identity: Identity,
+    ) -> Result<(), StoreError> {
+        self.0
+            .write(Queue::for_project(&project), move |tx| {
+                // As for every removal from an ended room.
+                let ended = Problem::participant_not_found;
+                let room = open_room(tx.sql, &project, &room, ended)?;
+                let row = args![
+                    RevocationId::new(),
+                    &project,
+                    room.id,
+                    &room.name,
+                    &identity,
+                    tx.now,
+                ];
+                tx.sql.put(REVOKE, row)
+            })
+            .await
+    }
+
+    /// Reads the bans in force and the revocations of a room, by identity.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn exclusions(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+    ) -> Result<HashMap<Identity, Exclusion>, StoreError> {
+        let now = self.0.clock().now();
+        self.0
+            .read(move |sql| {
+                let mut found: HashMap<Identity, Exclusion> = HashMap::new();
+                let banned = sql.many(SELECT_BANNED, args![room, &project, now], |row| {
+                    row.get("participant_identity")
+                })?;
+                for identity in banned {
+                    found.entry(identity).or_default().is_banned = true;
+                }
+                let revoked = sql.many(SELECT_REVOCATIONS, args![room, &project], |row| {
+                    Ok((row.get("participant_identity")?, row.get("id")?))
+                })?;
+                for (identity, revocation) in revoked {
+                    found.entry(identity).or_default().revocation = Some(revocation);
+                }
+                Ok(found)
+            })
+            .await
+    }
+}
