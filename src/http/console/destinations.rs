@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 
 use super::parts::{badge, danger, empty, facts, field, form, select, time};
 use super::route::{self, Route};
-use super::templates::done;
 use super::visit::{PageResult, Visit, encoded};
 use crate::http::api::v1::destinations::{self as api, DestinationJson};
 
@@ -376,6 +375,12 @@ fn card(visit: &Visit, path: &str, destination: &DestinationJson) -> Markup {
             (danger(visit, &format!("{path}/delete"), "Delete", &format!("Delete the destination {name}?")))
         }
     }
+}
+
+/// Redirects to the template's page.
+fn done(visit: &Visit, note: &'static str) -> PageResult {
+    let (project, template) = (visit.project_id()?, visit.param("id"));
+    Ok(visit.done(&format!("/projects/{project}/templates/{template}"), note))
 }
 
 async fn create(visit: Visit) -> PageResult {

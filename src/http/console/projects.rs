@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use conclave_db::ProjectSummary;
 use conclave_model::page::PageRequest;
-use conclave_model::project::Environment;
+use conclave_model::plan::Plan;
+use conclave_model::project::{Environment, Project};
 use conclave_model::usage::minutes as usage_minutes;
 use conclave_model::visible::checked_label;
 use conclave_model::{ErrorCode, Problem};
@@ -16,7 +17,6 @@ use super::parts::{
     table, time,
 };
 use super::route::{self, Route};
-use super::settings::wallet;
 use super::visit::{PageResult, Visit, log_change};
 use crate::config::DEFAULT_PLAN;
 use crate::http::api::response::Json;
@@ -204,6 +204,13 @@ fn range(days: &[UsageDayJson], path: &str) -> Markup {
             button type="submit" { "Show" }
         }
     }
+}
+
+/// Renders a project's wallet; `None` if its plan is free, and no money is in it.
+pub fn wallet(visit: &Visit, project: &Project) -> Option<Markup> {
+    let plan = visit.state.plans.get(&project.plan);
+    let is_shown = plan.is_some_and(Plan::has_price) || project.balance_ugx != 0;
+    is_shown.then(|| html! { (grouped(project.balance_ugx)) " UGX" })
 }
 
 fn plan(plan: &PlanStatus, wallet: Option<Markup>) -> Markup {

@@ -3,17 +3,14 @@
 use std::time::Duration;
 
 use conclave_model::key::ApiKeyRecord;
-use conclave_model::plan::Plan;
 use conclave_model::project::{Project, ProjectStatus};
 use conclave_model::visible::checked_label;
 use conclave_model::{ErrorCode, Problem, Timestamp};
 use maud::{Markup, html};
 
 use super::layout::{self, PagePosition};
-use super::parts::{
-    badge, danger, empty, facts, field, form, grouped, secret, select, table, time,
-};
-use super::projects::{existing_plan, plans};
+use super::parts::{badge, danger, empty, facts, field, form, secret, select, table, time};
+use super::projects::{existing_plan, plans, wallet};
 use super::rooms::templates;
 use super::route::{self, Route};
 use super::visit::{PageResult, Visit, log_change};
@@ -135,13 +132,6 @@ fn plan_form(visit: &Visit, project: &Project) -> Markup {
             }))
         }
     }
-}
-
-/// Renders a project's wallet; `None` if its plan is free, and no money is in it.
-pub fn wallet(visit: &Visit, project: &Project) -> Option<Markup> {
-    let plan = visit.state.plans.get(&project.plan);
-    let is_shown = plan.is_some_and(Plan::has_price) || project.balance_ugx != 0;
-    is_shown.then(|| html! { (grouped(project.balance_ugx)) " UGX" })
 }
 
 fn credit_form(visit: &Visit, project: &Project) -> Markup {

@@ -184,7 +184,7 @@ async fn delete(visit: Visit) -> PageResult {
 }
 
 /// Redirects to the template's page.
-pub fn done(visit: &Visit, note: &'static str) -> PageResult {
+fn done(visit: &Visit, note: &'static str) -> PageResult {
     Ok(visit.done(
         &format!(
             "/projects/{}/templates/{}",
