@@ -9,7 +9,7 @@
 
 mod support;
 
-use conclave_db::{NewRoom, NewTemplate, Store};
+use conclave_db::{NewRoom, NewTemplate, RoomFilter, Store};
 use conclave_model::bounded::MaxDuration;
 use conclave_model::page::PageRequest;
 use conclave_model::template::Region;
@@ -55,7 +55,11 @@ async fn a_room_reads_as_it_was_written_and_a_page_says_whether_another_follows(
     let page = async |limit, offset| {
         let page = store
             .rooms()
-            .list(project.clone(), PageRequest { limit, offset })
+            .list(
+                project.clone(),
+                RoomFilter::default(),
+                PageRequest { limit, offset },
+            )
             .await
             .unwrap();
         (

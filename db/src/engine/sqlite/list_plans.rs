@@ -460,7 +460,7 @@ fn the_rows_of_an_erased_identity_are_found_by_an_index() {
 }
 
 /// Columns with identities that [`erasures::COLUMNS`] does not list.
-const OTHER_IDENTITIES: [&str; 2] = [
+const OTHER_IDENTITIES: [&str; 3] = [
     // The row is deleted when the erasure is complete.
     "erasures.identity",
     // Changed with the event's payload.
