@@ -36,7 +36,7 @@ struct EmittedEvent {
     payload: String,
     /// Participant that it is about, for the history's filter.
     identity: Option<Identity>,
-    /// Only webhook endpoint that receives it; `None` for all active ones that want its type.
+    /// Only webhook endpoint that receives it; `None` for all active endpoints that subscribe to its type.
     endpoint: Option<EndpointId>,
 }
 

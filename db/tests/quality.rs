@@ -275,7 +275,7 @@ async fn a_minute_of_a_session_takes_less_than_a_kibibyte_of_a_file() {
     for identity in &participants {
         fixture.join(identity).await;
     }
-    // By its pages, of which some are still in the write-ahead log.
+    // Counts pages instead of the file's bytes: some pages are still in the write-ahead log.
     let file = Connection::open(path).unwrap();
     let size = || -> i64 {
         let pages: i64 = file

@@ -442,7 +442,7 @@ impl DirectionSummary {
     }
 }
 
-/// Returns the share of lost packets among those sent, 0 to 1. `packets` are those that the server received or sent.
+/// Returns the share of lost packets among the sent packets, 0 to 1. `packets` counts the packets that the server received or sent.
 #[must_use]
 pub fn loss(packets: u64, lost: u64, is_to_client: bool) -> f64 {
     // The server counts arrivals in one direction, and departures in the other.

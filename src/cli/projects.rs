@@ -310,7 +310,7 @@ fn delete(
     }
     with_store(config, data, async |store| {
         store.removals().begin(id.clone()).await?;
-        // After the beginning: nothing writes to the directory any longer. Before the records, which a repeated command needs.
+        // After the project's suspension, since nothing writes to the directory now. Before the records, which a repeated command needs.
         match std::fs::remove_dir_all(&recordings) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 let problem = format!("{}: {error}", recordings.display());

@@ -1,6 +1,6 @@
 //! Erasure of an identity: the participant is removed, its recordings' files are deleted, and its rows get another identity.
 //!
-//! An erasure is recorded before it begins ([`conclave_db::Erasures`]). If the process ends in between, the next start continues it
+//! An erasure is recorded before it starts ([`conclave_db::Erasures`]). If the process ends in between, the next start continues it
 //! ([`resume`]), as does a repeated request. Each step changes only rows that still have the identity, so a step that ran twice changes
 //! nothing the second time.
 

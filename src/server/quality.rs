@@ -219,7 +219,7 @@ fn by_project(measured: &[SessionQuality]) -> Vec<(String, Vec<&QualitySample>)>
         .collect();
     // Stable, so that projects with equally many sessions keep their values.
     projects.sort_by_key(|(_, samples)| std::cmp::Reverse(samples.len()));
-    // Each value is a time series, so their number must not grow with that of projects.
+    // Each value is a time series, so their number must not grow with the number of projects.
     let others = projects.split_off(projects.len().min(MAX_PROJECTS));
     if !others.is_empty() {
         let samples = others.into_iter().flat_map(|(_, samples)| samples);

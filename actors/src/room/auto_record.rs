@@ -100,7 +100,7 @@ impl LiveRoom {
         });
     }
 
-    /// Handles the end of a start. One that failed for lack of the records is repeated by the next join or reconciliation.
+    /// Handles the outcome of a start. If it failed because the database was unavailable, the next join or reconciliation repeats it.
     pub(super) fn auto_recorded(&mut self, sid: &ParticipantSid, is_settled: bool) {
         self.auto_recordings.running -= 1;
         let composite = self.auto_recordings.composite;

@@ -4,7 +4,8 @@
 //! wakes it at the earlier of both deadlines (`Room::deadline_when_empty`).
 //!
 //! The notice is a data message on the media plane, [`TOPIC`]. A participant that joins in the last minute gets it shortly after its join,
-//! and one that was connected before a restart of the server may get it again. If the media plane refuses the message, it is repeated.
+//! and a participant that was connected before a restart of the server may get it again. If the media plane refuses the message, it is
+//! repeated.
 
 use std::collections::HashSet;
 use std::time::Duration;

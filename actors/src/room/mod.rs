@@ -246,7 +246,7 @@ impl LiveRoom {
         match message {
             RoomMsg::Observed(observation) => {
                 self.repair(*observation).await;
-                // One that an earlier actor, or an earlier server, has not started.
+                // Starts recordings that an earlier actor, or an earlier server process, has left unstarted.
                 self.auto_record();
             }
             RoomMsg::Barrier(barrier) => barrier.pass(),

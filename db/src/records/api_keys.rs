@@ -150,8 +150,8 @@ impl ApiKeys {
             .await
     }
 
-    /// Gives a project's oldest revoked or expired key with this label a new secret and expiry, or creates a key if there is none. So a
-    /// program that needs a key for a moment leaves one record, however often it runs, and two that run at once have a key each.
+    /// Renews a project's oldest revoked or expired key with this label, with a new secret and expiry, or creates a key if there is none.
+    /// A program that needs a key for a moment thus leaves one record, however often it runs, and concurrent runs have a key each.
     ///
     /// # Errors
     /// Refused when there is no such project.

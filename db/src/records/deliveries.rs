@@ -81,7 +81,7 @@ const SELECT_RETRIES: &str = "SELECT d.id, e.type, e.room, e.payload, d.attempts
      WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts > 0
        AND d.next_attempt_at <= ?3
      ORDER BY d.next_attempt_at, d.seq LIMIT ?4";
-/// First attempt of the last event of a disabled endpoint, the only one that is made.
+/// First attempt to deliver a disabled endpoint's last event. The endpoint's other deliveries are not attempted.
 const SELECT_NOTICE: &str = "SELECT d.id, e.type, e.room, e.payload, d.attempts, d.next_attempt_at
      FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
      WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts = 0 AND d.event_type = ?3

@@ -1,6 +1,6 @@
 //! Erasure of an identity: its rows stay, so that counts and times stay, and a random identity takes its place in all of them.
 //!
-//! An erasure begins with a row that has the identity and its replacement, and ends with this row's deletion. In between, the identity's
+//! An erasure starts with a row that has the identity and its replacement, and ends with this row's deletion. In between, the identity's
 //! rows are changed in batches, each a transaction of its own, so that other writes of the project wait for one batch only. A changed row
 //! no longer has the identity, so an erasure that was interrupted continues where it stopped, with the same replacement.
 //!
@@ -16,7 +16,7 @@ use crate::records::egresses::{self, egress};
 use crate::sql::values::args;
 use crate::sql::{Row, no_row};
 
-/// Erasure that has begun.
+/// Erasure that has started and is not complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Erasure {
     /// Project whose records are changed.
@@ -162,7 +162,7 @@ fn erased_payload(payload: &str, identity: &Identity, replacement: &Identity) ->
 pub struct Erasures(pub(crate) Database);
 
 impl Erasures {
-    /// Begins an erasure, or returns the one that has begun.
+    /// Starts an erasure, or returns the identity's incomplete erasure if there is one.
     ///
     /// # Errors
     /// Fails when the database cannot be written.

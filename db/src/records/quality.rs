@@ -1,7 +1,7 @@
 //! Quality of sessions: samples while a participant is connected, and a summary per session.
 //!
-//! Both are measured by the embedded media plane, and written in batches of all projects. They are no part of what a server
-//! acknowledges: samples of the last seconds are lost in a crash, and a summary is then up to a minute old.
+//! Both are measured by the embedded media plane, and written in batches of all projects. A server does not acknowledge these
+//! writes: samples of the last seconds are lost in a crash, and a summary is then up to a minute old.
 
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::participant::Session;
@@ -39,7 +39,7 @@ const SELECT_WORST: &str =
             (SELECT count(*) FROM tracks WHERE session_id = s.id) AS track_count, q.summary
      FROM session_quality q JOIN sessions s ON s.id = q.session_id";
 
-/// Measurements to be written.
+/// Measurements of one session to write.
 #[derive(Debug, Clone)]
 pub struct NewQuality {
     /// Room of the session.
@@ -50,7 +50,7 @@ pub struct NewQuality {
     pub at: Timestamp,
     /// The sample; `None` if nothing was measured since the last one.
     pub sample: Option<QualitySample>,
-    /// Sum of the session's samples, if it is to be written.
+    /// Sum of the session's samples; `None` to leave the stored summary unchanged.
     pub summary: Option<QualitySummary>,
 }
 
@@ -72,7 +72,7 @@ pub struct MeasuredSession {
     pub summary: QualitySummary,
 }
 
-/// Writes measurements. Those of unknown sessions are dropped: the join was refused, or the room belongs to another server.
+/// Writes measurements. An unknown session's measurements are dropped: the join was refused, or the room belongs to another server.
 fn record(tx: &Tx<'_>, measured: &[NewQuality]) -> Result<(), StoreError> {
     let rooms: Vec<_> = measured.iter().map(|new| new.room.split()).collect();
     let keys = measured

@@ -1,7 +1,7 @@
 //! Removal of a project with all of its records, in batches, so that other projects' writes wait for one batch only.
 //!
-//! A removal begins with a suspended project without keys, and only if nothing of it is live: no actor has work left, so that it may run
-//! beside a server. The project's own row is the last one, so a removal that was interrupted is continued by the next one.
+//! A removal starts by suspending the project and deleting its keys, and only if the project has no live records: no actor has work left,
+//! so the removal may run beside a server. The project's own row is deleted last, so the next removal continues an interrupted one.
 
 use conclave_model::project::Project;
 use conclave_model::{ErrorCode, Problem, ProjectId};
@@ -124,7 +124,7 @@ const SUSPEND: &str = "UPDATE projects SET status = 'suspended', default_templat
 const DELETE_KEYS: &str = "DELETE FROM api_keys WHERE project_id = ?1";
 const DELETE_PROJECT: &str = "DELETE FROM projects WHERE id = ?1";
 
-/// Counts of what is live, which keep a project from being removed, with their names.
+/// Counts of live records, which prevent a project's removal, with their names.
 const LIVE: [(&str, &str); 4] = [
     (
         "open rooms",
@@ -200,10 +200,10 @@ impl Removals {
             .await
     }
 
-    /// Suspends a project and deletes its API keys, so that nothing new begins.
+    /// Suspends a project and deletes its API keys, so that no new work starts.
     ///
     /// # Errors
-    /// Refused when there is no such project, or something of it is live.
+    /// Refused when there is no such project, or it has live records.
     pub async fn begin(&self, id: ProjectId) -> Result<(), StoreError> {
         self.0
             .write(Queue::for_project(&id), move |tx| {

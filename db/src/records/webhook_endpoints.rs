@@ -21,7 +21,7 @@ use crate::vault::{Sealed, Vault};
 /// Purpose that signing secrets are sealed for. It is in every sealed secret, so it never changes.
 pub(crate) const PURPOSE: &str = "webhook endpoint secret";
 
-// In the table, `active` is 0 for a deleted endpoint, and `enabled` is 0 for one that receives no events.
+// In the table, `active` is 0 for a deleted endpoint, and `enabled` is 0 for an endpoint that receives no events.
 const SELECT: &str =
     "SELECT id, project_id, url, enabled, created_at, events, description, failing_since, disabled_at, disabled_reason,
             secret, secret_key_id, previous_secret, previous_secret_key_id, previous_secret_until

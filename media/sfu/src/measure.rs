@@ -241,7 +241,7 @@ impl FrameMeter {
         self.interval = (others + interval) / self.averaged;
     }
 
-    /// Begins anew with the next frame: the time until then is no freeze.
+    /// Restarts with the next frame: the time until then is no freeze.
     pub fn pause(&mut self) {
         self.last = None;
     }

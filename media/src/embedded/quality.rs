@@ -50,7 +50,7 @@ pub(super) struct QualityLog {
     source: OnceLock<Source>,
 }
 
-/// What a plane adds to its workers' reports.
+/// Clock and TURN server by which a plane completes its workers' reports.
 struct Source {
     clock: Clock,
     /// The embedded TURN server, if it is enabled, with the addresses from which it relays.

@@ -131,7 +131,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-/// Gives the command's API key in the data directory a new secret, and revokes the key after its use, so that the secret is never stored.
+/// Renews the secret of the command's API key in the data directory, and revokes the key after its use, so that the secret is never stored.
 /// The project has one such key, unless several commands run at once. Other valid keys stay, whatever their label: they may belong to another
 /// command that is running, or to an operator.
 fn with_own_key(

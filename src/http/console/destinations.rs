@@ -280,7 +280,7 @@ impl ConfigField {
         }
     }
 
-    /// Returns the field's value in a form; `None` if it is to be left out.
+    /// Returns the field's value in a form; `None` to leave it out.
     fn value(&self, visit: &Visit) -> Option<Value> {
         let path = self.path();
         match self.input {
@@ -325,7 +325,7 @@ pub fn section(visit: &Visit, path: &str, destinations: &[DestinationJson]) -> M
             h2 { "Create a destination" }
             @for known in &TYPES {
                 @let id = format!("new-{}", known.word);
-                // Of elements with the same name, browsers keep one open.
+                // Browsers keep at most one `details` element per name open.
                 details.choice name="new-destination" {
                     summary id=(id) { (known.name) }
                     (form(visit, &format!("{path}/destinations"), &html! {

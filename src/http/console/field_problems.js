@@ -10,7 +10,7 @@
     for (const message of form.querySelectorAll('.wrong')) message.remove();
   };
 
-  // An index is part of the text of one input: config.urls[2] is a line of config.urls.
+  // An index is part of the text of one input: `config.urls[2]` is a line of `config.urls`.
   const inputOf = (form, field) => {
     const name = field.replace(/\[\d+\].*$/, '');
     return [...form.elements].find((input) => input.name === name && input.type !== 'hidden');

@@ -1,4 +1,4 @@
-//! Counts in lists, and the lists of what the overview counts.
+//! Counts in lists, and the lists behind the overview's counts.
 
 use std::fs;
 

@@ -29,7 +29,7 @@ fn wait_for(app: &TestApp, count: usize) -> Vec<Value> {
     recordings(app)
 }
 
-/// Waits until the room starts no recording by itself. A join is answered after its start has begun.
+/// Waits until the room starts no recording by itself. A join is answered after the start of its recording is under way.
 #[track_caller]
 fn settle(app: &TestApp, room: &str) {
     let path = format!("/{}/room/{room}", app.project);

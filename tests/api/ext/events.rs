@@ -265,7 +265,7 @@ fn events_are_deleted_by_age_and_a_client_that_was_away_learns_it() {
         (shown(&missed), &missed["gap"]),
         (vec!["room.finished c".to_owned()], &json!(true))
     );
-    // From the beginning, and after the cursor, nothing is missing.
+    // Nothing is missing from the first event on, or after the cursor.
     assert_eq!(page(&app, "after=0")["gap"], false);
     assert_eq!(
         page(&app, &format!("after={}", missed["cursor"]))["gap"],

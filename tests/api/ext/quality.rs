@@ -1,5 +1,5 @@
-//! `/ext/v1/sessions/{id}/quality`, its samples, and `/ext/v1/sessions/worst`, for sessions that nothing measures. Those of WebRTC
-//! clients are in `webrtc/quality.rs`.
+//! `/ext/v1/sessions/{id}/quality`, its samples, and `/ext/v1/sessions/worst`, for sessions without measurements. The tests with
+//! WebRTC clients are in `webrtc/quality.rs`.
 
 use serde_json::json;
 

@@ -37,8 +37,8 @@ export function launchFirefox() {
 
 let soundAddress;
 
-// Starts a sound server that plays to nobody, and returns its address. Firefox runs no AudioContext on a machine without a loudspeaker.
-// The server ends with this program. Without the program `pulseaudio`, its address leads nowhere, as on a machine without sound.
+// Starts an audio server without an output, and returns its address. Firefox runs no AudioContext on a machine without a loudspeaker.
+// The server stops with this program. Without the program `pulseaudio`, its address leads nowhere, as on a machine without audio.
 function soundServer() {
   if (soundAddress) return soundAddress;
   const folder = mkdtempSync(join(tmpdir(), 'check-sound-'));

@@ -386,7 +386,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// VP8 packets with a whole 64x36 frame: a key frame, and one that refers to it.
+    /// VP8 packets with a whole 64x36 frame: a key frame, and an inter frame that refers to it.
     const KEY_FRAME: [u8; 12] = [0x10, 0x10, 2, 0, 0x9d, 0x01, 0x2a, 64, 0, 36, 0, 0];
     const INTER_FRAME: [u8; 12] = [0x10, 0x11, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 

@@ -4,8 +4,8 @@
 //! ([`FrameMeter`](crate::measure::FrameMeter)). Loss, round trips and jitter are str0m's, once a second. A sample reads and
 //! resets these counters when the participant's group is checked anyway, so that samples are spread over time.
 //!
-//! Counters are lost with what they belong to: a track that ends takes its last frames along, a connection its last
-//! second. The sum of the samples lives with the participant, so that its last report has all of them.
+//! Counters are lost with their track or connection: the last frames of a track that ends are not counted, nor is a
+//! connection's last second. The sum of the samples lives with the participant, so that its last report has all of them.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -261,9 +261,9 @@ fn share(packets: u32, share: f32) -> u32 {
     (packets as f32 * share).round() as u32
 }
 
-/// Returns the number of lost packets, given those that arrived.
+/// Returns the number of lost packets, given the number of arrived packets.
 fn lost_on_arrival(arrived: u32, loss: MeanShare) -> u32 {
-    // Of a total, the share is lost and the rest arrives. The limit keeps the quotient finite.
+    // The share `loss` of a total is lost, and the rest arrives. The limit keeps the quotient finite.
     let loss = loss.mean().min(0.99);
     share(arrived, loss / (1.0 - loss))
 }

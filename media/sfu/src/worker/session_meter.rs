@@ -81,7 +81,7 @@ impl SessionMeter {
     }
 
     /// Adds the current interval's sample, completed with the interruptions and resumes, and starts the next interval. Returns the sample,
-    /// and the summary if it is to be reported.
+    /// and the summary if a report is due.
     pub fn add(
         &mut self,
         measured: QualitySample,

@@ -1,4 +1,4 @@
-//! Recordings: pausing and resuming one, and starting those of a room's participants by one call.
+//! Recordings: pausing and resuming one, and starting the recordings of all of a room's participants by one call.
 
 use conclave_actors::TreeError;
 use conclave_actors::recording::FileChooser;
@@ -187,7 +187,7 @@ pub async fn record_participants(
     let OptionalBody(RecordParticipants { destination }) = input.body;
     let read = |template, name| store.destinations().recording(project, template, name);
     let destination = named_destination(&context, &room, destination, read).await?;
-    // Named or not, the checks of a single recording apply; without a destination they are those of the start.
+    // The whole call is refused for the same reasons as a single recording, with or without a named destination.
     if room.status == RoomStatus::Ended {
         return Err(Problem::room_ended().into());
     }

@@ -182,7 +182,7 @@ impl Compositor {
         self.tiles = labelled;
     }
 
-    /// Takes the frames up to a moment from the decoders without composing one, so that their queues do not fill.
+    /// Drops the decoders' frames up to a moment without composing them, so that the queues do not fill.
     pub fn skip(&self, tracks: &mut HashMap<TrackSid, TrackDecoder>, at: Duration) {
         for sid in self
             .tiles

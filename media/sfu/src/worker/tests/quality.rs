@@ -139,7 +139,7 @@ fn loss_is_counted_in_its_direction_and_lowers_the_score() {
     fixture.leave(alice);
     let summary = fixture.last_summary("PA_alice");
     let (packets, lost) = (summary.sent.packets, summary.sent.lost);
-    // A third of what was sent is half of what arrived.
+    // A lost third of the sent packets equals half of the arrived packets.
     assert!(
         (packets * 3 / 10..packets * 7 / 10).contains(&lost),
         "{summary:?}"
