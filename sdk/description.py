@@ -166,7 +166,7 @@ def argument_name(path, parameter):
 SECRET_SCHEMAS = {SCHEMA + name for name in ("Credential", "NewCredential", "NewSessionToken", "RtmpUrl")}
 SECRET_FIELDS = {"token", "secret", "stream_key", "session_token", "code"}
 # Fields that match the secrets' pattern without being secret, such as a key's name.
-PUBLIC_FIELDS = {"access_key", "changed_by_api_key_prefix"}
+PUBLIC_FIELDS = {"access_key", "changed_by_api_key_prefix", "previous_secret_expires_at"}
 
 
 def is_secret(name, schema):

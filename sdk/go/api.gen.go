@@ -109,6 +109,15 @@ const (
 	LayoutGrid    Layout = "grid"
 )
 
+// MediaConnection: Way by which media reaches a participant.
+type MediaConnection string
+
+const (
+	MediaConnectionUdp  MediaConnection = "udp"
+	MediaConnectionTcp  MediaConnection = "tcp"
+	MediaConnectionTurn MediaConnection = "turn"
+)
+
 // ParticipantKind: The kind of a participant.
 type ParticipantKind string
 
@@ -244,6 +253,37 @@ func (v AzureDestination) Format(state fmt.State, verb rune) {
 // LogValue is what Format prints, for log/slog.
 func (v AzureDestination) LogValue() slog.Value { return logged(v) }
 
+// Ban: An identity that may not join a room.
+type Ban struct {
+	// The id of a ban of an identity from a room.
+	ID string `json:"id"`
+	// The name of a room, which a project uses once.
+	Room string `json:"room"`
+	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
+	// clients resolve as steps in a path.
+	Identity  string    `json:"identity"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+	Reason    string    `json:"reason,omitzero"`
+	// The identity may join again from this time on; absent: the ban lasts until it is lifted.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// BanPage: A page of a list.
+type BanPage struct {
+	Bans    []Ban `json:"bans"`
+	Limit   int   `json:"limit"`
+	Offset  int64 `json:"offset"`
+	HasMore bool  `json:"has_more"`
+}
+
+// BanParticipant: A ban's terms.
+type BanParticipant struct {
+	Reason string `json:"reason,omitzero"`
+	// The end of the ban, in the future; absent: until it is lifted.
+	Until time.Time `json:"until,omitzero"`
+}
+
 // Broadcast: A broadcast.
 type Broadcast struct {
 	// The key of a recording's or a broadcast's record.
@@ -358,6 +398,17 @@ type ChangeRole struct {
 	Role string `json:"role"`
 }
 
+// ClientProgram: The client's program. A text is empty if the client does not state it.
+type ClientProgram struct {
+	// Such as `js`.
+	Sdk string `json:"sdk"`
+	// The SDK's version.
+	Version string `json:"version"`
+	// With its version.
+	Browser string `json:"browser"`
+	Os      string `json:"os"`
+}
+
 // CreateCode: A room code to create.
 type CreateCode struct {
 	// A role of the room's template, which the tokens get.
@@ -390,6 +441,7 @@ type CreateRoom struct {
 	Name string `json:"name"`
 	// Time in seconds that the room stays open without participants; default 300.
 	EmptyTimeoutSeconds *int64 `json:"empty_timeout_seconds,omitzero"`
+	MaxDurationSeconds  *int   `json:"max_duration_seconds,omitzero"`
 	// Maximum number of participants; default 0, the plan's limit.
 	MaxParticipants int64 `json:"max_participants,omitzero"`
 	// Any JSON, returned unchanged.
@@ -466,6 +518,107 @@ type DestinationList struct {
 
 // LogValue is what Format prints, for log/slog.
 func (v DestinationList) LogValue() slog.Value { return logged(v) }
+
+// DirectionQuality: A session's media in one direction.
+type DirectionQuality struct {
+	Packets int64 `json:"packets"`
+	// Share of lost packets, 0 to 1.
+	Loss float64 `json:"loss"`
+	// Mean bitrate.
+	Kbps int64 `json:"kbps"`
+	// Width of the largest video; 0 without video, or if its publisher does not state it.
+	Width int64 `json:"width"`
+	// Height of the largest video.
+	Height int64 `json:"height"`
+	// Freezes of videos from cameras.
+	Freezes int64 `json:"freezes"`
+	// Total length of the freezes.
+	FrozenMs int64 `json:"frozen_ms"`
+	// Changes of the forwarded simulcast or SVC layer.
+	LayerSwitches int64 `json:"layer_switches"`
+	// In the order of first use.
+	Codecs []string `json:"codecs"`
+	// Mean frames per second of the largest video.
+	FrameRate *int64 `json:"frame_rate,omitzero"`
+	// Mean of the samples' jitter.
+	JitterMs *int64 `json:"jitter_ms,omitzero"`
+}
+
+// DirectionQualitySample: Measurements of a session's media in one direction, in ten seconds.
+type DirectionQualitySample struct {
+	Packets int64 `json:"packets"`
+	// Share of lost packets, 0 to 1.
+	Loss float64 `json:"loss"`
+	Kbps int64   `json:"kbps"`
+	// Width of the largest video; 0 without video, or if its publisher does not state it.
+	Width int64 `json:"width"`
+	// Height of the largest video.
+	Height int64 `json:"height"`
+	// Frames per second of the largest video.
+	FrameRate     int64 `json:"frame_rate"`
+	Freezes       int64 `json:"freezes"`
+	FrozenMs      int64 `json:"frozen_ms"`
+	LayerSwitches int64 `json:"layer_switches"`
+	// Largest jitter of a stream.
+	JitterMs *int64 `json:"jitter_ms,omitzero"`
+}
+
+// ErasedIdentity: Result of an erasure.
+type ErasedIdentity struct {
+	// Random identity that the person's rows have from now on. It cannot be turned back.
+	Replacement string `json:"replacement"`
+	// Rows that were changed by this call.
+	Changed ErasedRowCounts `json:"changed"`
+	// Recording files of the participant, and of its tracks, that were deleted by this call.
+	DeletedFiles int64 `json:"deleted_files"`
+	// Recordings whose files remain and in which the person may be seen or heard, oldest first, at most 1,000: composites,
+	// files at destinations, and files that are not on this server.
+	RemainingRecordings []Recording `json:"remaining_recordings"`
+	// Whether there are more of them.
+	HasMore bool `json:"has_more"`
+}
+
+// ErasedRowCounts: Changed rows by kind.
+type ErasedRowCounts struct {
+	Sessions int64 `json:"sessions"`
+	// Role changes of the participant, and by the participant.
+	RoleChanges int64 `json:"role_changes"`
+	// Room codes that were locked to the identity. They are disabled.
+	Codes int64 `json:"codes"`
+	// Ingress endpoints. They are deleted.
+	Ingresses int64 `json:"ingresses"`
+	// Recordings of the participant and of its tracks.
+	Recordings int64 `json:"recordings"`
+	// Bans, without their reasons, and revocations of tokens.
+	Bans int64 `json:"bans"`
+	// Events, with their webhook deliveries.
+	Events int64 `json:"events"`
+}
+
+// EventRecord: An event of the project.
+type EventRecord struct {
+	// Larger than the id of every earlier event of the project.
+	ID   int64  `json:"id"`
+	Type string `json:"type"`
+	Room string `json:"room"`
+	// When the event was recorded; `occurred_at` in the payload is when it happened.
+	CreatedAt time.Time `json:"created_at"`
+	// The event as webhook endpoints receive it.
+	Payload map[string]any `json:"payload"`
+}
+
+// EventRecordPage: A page of a list.
+type EventRecordPage struct {
+	Events  []EventRecord `json:"events"`
+	Limit   int           `json:"limit"`
+	Offset  int64         `json:"offset"`
+	HasMore bool          `json:"has_more"`
+	// The position after this page: `after` of the next request.
+	Cursor int64 `json:"cursor"`
+	// Whether items after `after` are missing: they were deleted because of their age, or the server's records are older than
+	// `after`.
+	Gap bool `json:"gap"`
+}
 
 // ExchangeCode: The participant that joins with the token.
 type ExchangeCode struct {
@@ -615,6 +768,81 @@ type IngressStartedEvent struct {
 
 // EventType returns the name of the event.
 func (e *IngressStartedEvent) EventType() string { return e.Type }
+
+// LiveRoom: A room in which a participant is connected.
+type LiveRoom struct {
+	// The key of a room's record.
+	ID string `json:"id"`
+	// The id of a project: `prj_` and twelve lower-case hex digits.
+	ProjectID string `json:"project_id"`
+	// The name of a room, which a project uses once.
+	Name string `json:"name"`
+	// The media plane's name: project id, a dot, then the room name.
+	NamespacedName      string `json:"namespaced_name"`
+	MaxParticipants     int64  `json:"max_participants"`
+	EmptyTimeoutSeconds int64  `json:"empty_timeout_seconds"`
+	// The status of a room. The only transition is from open to ended.
+	Status    RoomStatus `json:"status"`
+	CreatedAt time.Time  `json:"created_at"`
+	// Connected participants, including hidden ones.
+	ParticipantCount int64 `json:"participant_count"`
+	// Connected participants that publish a track.
+	PublisherCount int64 `json:"publisher_count"`
+	// Whether a recording runs.
+	Recording bool `json:"recording"`
+	// Whether a broadcast runs.
+	Broadcasting bool `json:"broadcasting"`
+	// Absent while open.
+	EndedAt            time.Time `json:"ended_at,omitzero"`
+	MaxDurationSeconds *int      `json:"max_duration_seconds,omitzero"`
+	Metadata           any       `json:"metadata,omitzero"`
+	// Absent until the first participant joins.
+	StartedAt time.Time `json:"started_at,omitzero"`
+	// Null when the project has no default template.
+	TemplateID string `json:"template_id,omitzero"`
+}
+
+// LiveRoomPage: A page of a list.
+type LiveRoomPage struct {
+	Rooms   []LiveRoom `json:"rooms"`
+	Limit   int        `json:"limit"`
+	Offset  int64      `json:"offset"`
+	HasMore bool       `json:"has_more"`
+}
+
+// MeasuredSessionJson: A session with the sum of its samples.
+type MeasuredSessionJson struct {
+	// The id of a session: one join of one participant.
+	ID string `json:"id"`
+	// The name of a room, which a project uses once.
+	Room string `json:"room"`
+	// The name of a room on the media plane: project id, dot, room name.
+	NamespacedRoom string `json:"namespaced_room"`
+	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
+	// clients resolve as steps in a path.
+	ParticipantIdentity string `json:"participant_identity"`
+	// The id that the media plane gives to one join of a participant.
+	ParticipantSid string `json:"participant_sid"`
+	// Null if the token had no role.
+	Role     string    `json:"role" nullable:"true"`
+	JoinedAt time.Time `json:"joined_at"`
+	// Measured until `left_at`, or until now for an open session.
+	DurationSeconds int64 `json:"duration_seconds"`
+	// Tracks published during the session.
+	TrackCount int64 `json:"track_count"`
+	// The sum of a session's samples.
+	Quality SessionQualitySummary `json:"quality"`
+	// Absent while connected.
+	LeftAt time.Time `json:"left_at,omitzero"`
+}
+
+// MeasuredSessionJsonPage: A page of a list.
+type MeasuredSessionJsonPage struct {
+	Sessions []MeasuredSessionJson `json:"sessions"`
+	Limit    int                   `json:"limit"`
+	Offset   int64                 `json:"offset"`
+	HasMore  bool                  `json:"has_more"`
+}
 
 // MuteTrack: A track to mute or unmute.
 type MuteTrack struct {
@@ -775,6 +1003,50 @@ type ParticipantPublishLimitExceededEvent struct {
 // EventType returns the name of the event.
 func (e *ParticipantPublishLimitExceededEvent) EventType() string { return e.Type }
 
+// ParticipantRecording: A participant's recording.
+type ParticipantRecording struct {
+	// The key of a recording's or a broadcast's record.
+	ID string `json:"id"`
+	// The id of a project: `prj_` and twelve lower-case hex digits.
+	ProjectID string `json:"project_id"`
+	// The name of a room, which a project uses once.
+	Room string `json:"room"`
+	// The name of a room on the media plane: project id, dot, room name.
+	NamespacedRoom string `json:"namespaced_room"`
+	// Id for later calls.
+	EgressID  string    `json:"egress_id"`
+	StartedAt time.Time `json:"started_at"`
+	CreatedAt time.Time `json:"created_at"`
+	// The part of a room that a recording contains.
+	Type RecordingType `json:"type"`
+	// The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four.
+	Status EgressStatus `json:"status"`
+	// Path inside the project's recording directory, or the destination.
+	Filepath string `json:"filepath"`
+	// The recorded participant.
+	Identity string `json:"identity"`
+	// Destination that was used, if one was named.
+	Destination string `json:"destination,omitzero"`
+	// The id of a destination: `dst_` and twelve lower-case hex digits.
+	DestinationID string `json:"destination_id,omitzero"`
+	// Absent until the status is final.
+	EndedAt time.Time `json:"ended_at,omitzero"`
+	// Set when the status is `failed`.
+	Error  string `json:"error,omitzero"`
+	Paused *bool  `json:"paused,omitzero"`
+}
+
+// ParticipantRecordings: Recordings of a room's participants.
+type ParticipantRecordings struct {
+	// One recording per participant, by the time of the join. A participant that was being recorded keeps its recording.
+	Recordings []ParticipantRecording `json:"recordings"`
+	// Participants whose recording was not started; absent if there are none.
+	Refused []UnrecordedParticipant `json:"refused,omitzero"`
+}
+
+// LogValue is what Format prints, for log/slog.
+func (v ParticipantRecordings) LogValue() slog.Value { return logged(v) }
+
 // ParticipantRoleChangedEvent: A participant has been given another role.
 type ParticipantRoleChangedEvent struct {
 	Type string `json:"type"`
@@ -848,6 +1120,26 @@ type PlanStatus struct {
 	ParticipantMinutesRemaining *float64 `json:"participant_minutes_remaining,omitzero"`
 }
 
+// ReconnectCounts: Resumes of a session by its client.
+type ReconnectCounts struct {
+	// All, including those without a stated reason.
+	Total int64 `json:"total"`
+	// The WebSocket was lost.
+	Signal int64 `json:"signal"`
+	// The connection for publishing failed.
+	Publisher int64 `json:"publisher"`
+	// The connection for receiving failed.
+	Subscriber int64 `json:"subscriber"`
+	// The client changed its way to the server.
+	Candidate int64 `json:"candidate"`
+}
+
+// RecordParticipants: Recordings to start.
+type RecordParticipants struct {
+	// A recording destination of the room's template. Without one, the files are written to the project's local directory.
+	Destination string `json:"destination,omitzero"`
+}
+
 // Recording: A recording.
 type Recording struct {
 	// The key of a recording's or a broadcast's record.
@@ -875,7 +1167,8 @@ type Recording struct {
 	// Absent until the status is final.
 	EndedAt time.Time `json:"ended_at,omitzero"`
 	// Set when the status is `failed`.
-	Error string `json:"error,omitzero"`
+	Error  string `json:"error,omitzero"`
+	Paused *bool  `json:"paused,omitzero"`
 }
 
 // RecordingEndedEvent: A recording is final.
@@ -1129,8 +1422,9 @@ type Room struct {
 	Status    RoomStatus `json:"status"`
 	CreatedAt time.Time  `json:"created_at"`
 	// Absent while open.
-	EndedAt  time.Time `json:"ended_at,omitzero"`
-	Metadata any       `json:"metadata,omitzero"`
+	EndedAt            time.Time `json:"ended_at,omitzero"`
+	MaxDurationSeconds *int      `json:"max_duration_seconds,omitzero"`
+	Metadata           any       `json:"metadata,omitzero"`
 	// Absent until the first participant joins.
 	StartedAt time.Time `json:"started_at,omitzero"`
 	// Null when the project has no default template.
@@ -1217,6 +1511,12 @@ type RoomStartedEvent struct {
 
 // EventType returns the name of the event.
 func (e *RoomStartedEvent) EventType() string { return e.Type }
+
+// RotateWebhookSecret: The overlap of a webhook endpoint's secrets.
+type RotateWebhookSecret struct {
+	// Time for which deliveries are also signed with the previous secret; 86400 by default, 0 for none.
+	OverlapSeconds *int `json:"overlap_seconds,omitzero"`
+}
 
 // RtmpDestination: Target URLs for broadcasts. Each URL is returned as `rtmp://host/app/REDACTED`.
 type RtmpDestination struct {
@@ -1336,6 +1636,76 @@ type SessionPage struct {
 	HasMore  bool      `json:"has_more"`
 }
 
+// SessionQuality: A session's quality.
+type SessionQuality struct {
+	// The id of a session: one join of one participant.
+	SessionID string `json:"session_id"`
+	// Up to a minute old while the session is open. Absent if nothing was measured: with LiveKit as the media plane, for
+	// participants of the sandbox, and in a session's first seconds.
+	Summary *SessionQualitySummary `json:"summary,omitzero"`
+}
+
+// SessionQualitySample: Measurements of a session in ten seconds.
+type SessionQualitySample struct {
+	// End of the interval.
+	At time.Time `json:"at"`
+	// Length of the interval.
+	Seconds float64 `json:"seconds"`
+	// Times without a packet from the client for 10 s.
+	Interruptions int64 `json:"interruptions"`
+	// Resumes of the session by its client.
+	Reconnects int64 `json:"reconnects"`
+	// Media from the client.
+	Sent DirectionQualitySample `json:"sent"`
+	// Media to the client.
+	Received DirectionQualitySample `json:"received"`
+	// `udp`, `tcp` or `turn`.
+	Connection MediaConnection `json:"connection,omitzero"`
+	// Estimated bandwidth to the client.
+	EstimateKbps *int64 `json:"estimate_kbps,omitzero"`
+	// Mean round-trip time.
+	RoundTripMs *int64 `json:"round_trip_ms,omitzero"`
+	// Mean estimated opinion score, 1 to 4.5.
+	Score *float64 `json:"score,omitzero"`
+}
+
+// SessionQualitySamplePage: A page of a list.
+type SessionQualitySamplePage struct {
+	Samples []SessionQualitySample `json:"samples"`
+	Limit   int                    `json:"limit"`
+	Offset  int64                  `json:"offset"`
+	HasMore bool                   `json:"has_more"`
+}
+
+// SessionQualitySummary: The sum of a session's samples.
+type SessionQualitySummary struct {
+	// Measured time.
+	MeasuredSeconds float64 `json:"measured_seconds"`
+	// Times without a packet from the client for 10 s.
+	Interruptions int64 `json:"interruptions"`
+	// Resumes of a session by its client.
+	Reconnects ReconnectCounts `json:"reconnects"`
+	// Media from the client.
+	Sent DirectionQuality `json:"sent"`
+	// Media to the client.
+	Received DirectionQuality `json:"received"`
+	// The client's program, as it states it. Absent if it states none.
+	Client *ClientProgram `json:"client,omitzero"`
+	// `udp`, `tcp` or `turn` (this server's TURN server); absent for RTMP encoders.
+	Connection MediaConnection `json:"connection,omitzero"`
+	// Why the media failed: `negotiation`, `answer_timeout`, `silent`, `closed`, `capacity`, `too_many_commands` or
+	// `channels`. Absent if it did not.
+	Failure string `json:"failure,omitzero"`
+	// Lowest score of a sample.
+	LowestScore *float64 `json:"lowest_score,omitzero"`
+	// Highest round-trip time of a sample.
+	MaxRoundTripMs *int64 `json:"max_round_trip_ms,omitzero"`
+	// Mean round-trip time.
+	RoundTripMs *int64 `json:"round_trip_ms,omitzero"`
+	// Mean estimated opinion score, 1 to 4.5, from loss and delay.
+	Score *float64 `json:"score,omitzero"`
+}
+
 // SessionTrack: A track published during a session.
 type SessionTrack struct {
 	// The id that the media plane gives to one published track.
@@ -1421,6 +1791,9 @@ type TemplatePage struct {
 type TemplateSettings struct {
 	// A media region. Stored and validated; it does not change where traffic goes today.
 	Region Region `json:"region"`
+	// A recording that starts by itself when participants join a room of the template.
+	AutoRecord         map[string]any `json:"auto_record,omitzero"`
+	MaxDurationSeconds *int           `json:"max_duration_seconds,omitzero"`
 }
 
 // TemplateSettingsDetail: A template's settings, and the values they can have.
@@ -1431,10 +1804,16 @@ type TemplateSettingsDetail struct {
 	// False while a single media region runs.
 	RegionEnforced bool   `json:"region_enforced"`
 	RegionNote     string `json:"region_note"`
+	// A recording that starts by itself when participants join a room of the template.
+	AutoRecord         map[string]any `json:"auto_record,omitzero"`
+	MaxDurationSeconds *int           `json:"max_duration_seconds,omitzero"`
 }
 
 // TemplateSettingsInput: Settings of a template to create or change.
 type TemplateSettingsInput struct {
+	// A recording that starts by itself when participants join a room of the template.
+	AutoRecord         map[string]any `json:"auto_record,omitzero"`
+	MaxDurationSeconds *int           `json:"max_duration_seconds,omitzero"`
 	// Default `auto`; an update without it leaves the region unchanged.
 	Region Region `json:"region,omitzero"`
 }
@@ -1540,6 +1919,27 @@ type TrackUnpublishedEvent struct {
 // EventType returns the name of the event.
 func (e *TrackUnpublishedEvent) EventType() string { return e.Type }
 
+// UnrecordedParticipant: A participant whose recording was not started.
+type UnrecordedParticipant struct {
+	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
+	// clients resolve as steps in a path.
+	Identity string `json:"identity"`
+	// The code of the error that a request for this recording alone would get.
+	Code string `json:"code"`
+	// The reason.
+	Message string `json:"message"`
+}
+
+// Format prints *** for secrets.
+func (v UnrecordedParticipant) Format(state fmt.State, verb rune) {
+	type plain UnrecordedParticipant
+	v.Code = masked(v.Code)
+	format(state, verb, plain(v), "UnrecordedParticipant")
+}
+
+// LogValue is what Format prints, for log/slog.
+func (v UnrecordedParticipant) LogValue() slog.Value { return logged(v) }
+
 // UpdateDestination: New configuration. It replaces the stored one as a whole, except for omitted credentials.
 type UpdateDestination struct {
 	// By the destination's kind: object storage for recordings, or URLs for broadcasts.
@@ -1565,6 +1965,21 @@ type UpdateTemplate struct {
 type UpdateTemplateSettings struct {
 	// A media region. Stored and validated; it does not change where traffic goes today.
 	Region Region `json:"region"`
+	// A recording that starts by itself when participants join a room of the template.
+	AutoRecord         map[string]any `json:"auto_record,omitzero"`
+	MaxDurationSeconds *int           `json:"max_duration_seconds,omitzero"`
+}
+
+// UpdateWebhookEndpoint: Fields of a webhook endpoint to change.
+type UpdateWebhookEndpoint struct {
+	// False: no event is queued, and pending deliveries wait. True also enables an endpoint that the server has disabled.
+	Active *bool `json:"active,omitzero"`
+	// Up to 500 characters, without control characters.
+	Description string `json:"description,omitzero"`
+	// Event types to queue from now on; empty: all.
+	Events []string `json:"events,omitzero"`
+	// http or https, resolving to a public address. Deliveries that are already queued go there, too.
+	URL string `json:"url,omitzero"`
 }
 
 // Usage: A project's usage.
@@ -1648,10 +2063,17 @@ type WebhookDeliveryPage struct {
 // WebhookEndpoint: A webhook endpoint.
 type WebhookEndpoint struct {
 	// The id of a webhook endpoint.
-	ID        string    `json:"id"`
-	URL       string    `json:"url"`
-	Active    bool      `json:"active"`
-	CreatedAt time.Time `json:"created_at"`
+	ID          string    `json:"id"`
+	URL         string    `json:"url"`
+	Active      bool      `json:"active"`
+	CreatedAt   time.Time `json:"created_at"`
+	Description string    `json:"description,omitzero"`
+	// An instant in UTC: RFC 3339 with milliseconds and `Z`.
+	DisabledAt     time.Time `json:"disabled_at,omitzero"`
+	DisabledReason string    `json:"disabled_reason,omitzero"`
+	Events         []string  `json:"events,omitzero"`
+	// An instant in UTC: RFC 3339 with milliseconds and `Z`.
+	PreviousSecretExpiresAt time.Time `json:"previous_secret_expires_at,omitzero"`
 }
 
 // WebhookEndpointCreated: A webhook endpoint, as returned when it is created.
@@ -1675,6 +2097,25 @@ func (v WebhookEndpointCreated) Format(state fmt.State, verb rune) {
 // LogValue is what Format prints, for log/slog.
 func (v WebhookEndpointCreated) LogValue() slog.Value { return logged(v) }
 
+// WebhookEndpointDisabledEvent: Sent once to an endpoint that the server has disabled, because no delivery was accepted
+// for days. It is about no room.
+type WebhookEndpointDisabledEvent struct {
+	Type string `json:"type"`
+	// The instant by the server's clock.
+	OccurredAt time.Time `json:"occurred_at"`
+	// The project that owns the webhook endpoint.
+	ProjectID string `json:"project_id"`
+	// The webhook endpoint's id.
+	EndpointID string `json:"endpoint_id"`
+	// Since when attempts have failed, and the last error.
+	Reason string `json:"reason"`
+	// The name of a room, which a project uses once.
+	Room string `json:"room,omitzero"`
+}
+
+// EventType returns the name of the event.
+func (e *WebhookEndpointDisabledEvent) EventType() string { return e.Type }
+
 // WebhookEndpointPage: A page of a list.
 type WebhookEndpointPage struct {
 	WebhookEndpoints []WebhookEndpoint `json:"webhook_endpoints"`
@@ -1682,6 +2123,26 @@ type WebhookEndpointPage struct {
 	Offset           int64             `json:"offset"`
 	HasMore          bool              `json:"has_more"`
 }
+
+// WebhookSecretRotated: A webhook endpoint's new secret.
+type WebhookSecretRotated struct {
+	// The id of a webhook endpoint.
+	ID string `json:"id"`
+	// The new signing secret, shown only in this response.
+	Secret string `json:"secret"`
+	// Time until which deliveries are also signed with the previous secret; absent without an overlap.
+	PreviousSecretExpiresAt time.Time `json:"previous_secret_expires_at,omitzero"`
+}
+
+// Format prints *** for secrets.
+func (v WebhookSecretRotated) Format(state fmt.State, verb rune) {
+	type plain WebhookSecretRotated
+	v.Secret = masked(v.Secret)
+	format(state, verb, plain(v), "WebhookSecretRotated")
+}
+
+// LogValue is what Format prints, for log/slog.
+func (v WebhookSecretRotated) LogValue() slog.Value { return logged(v) }
 
 // WebhookTestEvent: Sent by the console to test an endpoint. It is about no room.
 type WebhookTestEvent struct {
@@ -1834,8 +2295,14 @@ func (c *Client) StopRecording(ctx context.Context, egressID string) (*Recording
 
 // ListRoomsParams are the parameters of [Client.ListRooms]. One that has no value is not sent.
 type ListRoomsParams struct {
-	Limit  int   `query:"limit"`
-	Offset int64 `query:"offset"`
+	// The status of a room. The only transition is from open to ended.
+	Status RoomStatus `query:"status"`
+	// The start of a room's name.
+	NamePrefix    string    `query:"name_prefix"`
+	CreatedAfter  time.Time `query:"created_after"`
+	CreatedBefore time.Time `query:"created_before"`
+	Limit         int       `query:"limit"`
+	Offset        int64     `query:"offset"`
 }
 
 // ListRooms: List rooms, newest first, including ended ones.
@@ -1934,9 +2401,14 @@ func (c *Client) AllParticipants(ctx context.Context, room string, params *ListP
 	})
 }
 
-// RemoveParticipant: Disconnect a participant; the token stays valid.
-func (c *Client) RemoveParticipant(ctx context.Context, room, identity string) error {
-	return c.run(ctx, outgoing{method: "DELETE", path: "/v1/rooms/{name}/participants/{identity}", values: []string{room, identity}, statuses: []int{204}})
+// RemoveParticipantParams are the parameters of [Client.RemoveParticipant]. One that has no value is not sent.
+type RemoveParticipantParams struct {
+	Revoke bool `query:"revoke"`
+}
+
+// RemoveParticipant: Disconnect a participant; its token stays valid, unless `revoke` is true.
+func (c *Client) RemoveParticipant(ctx context.Context, room, identity string, params *RemoveParticipantParams) error {
+	return c.run(ctx, outgoing{method: "DELETE", path: "/v1/rooms/{name}/participants/{identity}", values: []string{room, identity}, params: params, statuses: []int{204}})
 }
 
 // GetParticipant: Read one participant.
@@ -2265,7 +2737,182 @@ func (c *Client) DeleteWebhookEndpoint(ctx context.Context, webhookEndpointID st
 	return c.run(ctx, outgoing{method: "DELETE", path: "/v1/webhook-endpoints/{id}", values: []string{webhookEndpointID}, statuses: []int{204}})
 }
 
+// ListEventsParams are the parameters of [Extensions.ListEvents]. One that has no value is not sent.
+type ListEventsParams struct {
+	After int64     `query:"after"`
+	Since time.Time `query:"since"`
+	// The name of a room, which a project uses once.
+	Room string `query:"room"`
+	// The name of an event.
+	Type EventType `query:"type"`
+	// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP
+	// clients resolve as steps in a path.
+	Identity string `query:"identity"`
+	Limit    int    `query:"limit"`
+	Offset   int64  `query:"offset"`
+}
+
+// ListEvents: List events, oldest first, from a position or an instant on.
+func (e Extensions) ListEvents(ctx context.Context, params *ListEventsParams) (*EventRecordPage, error) {
+	return resultOf[EventRecordPage](ctx, e.client, outgoing{method: "GET", path: "/ext/v1/events", params: params, statuses: []int{200}})
+}
+
+// AllEvents yields the items of all pages of [Extensions.ListEvents], from params.Offset on; params.Limit is the size of a
+// page. An error ends it.
+func (e Extensions) AllEvents(ctx context.Context, params *ListEventsParams) iter.Seq2[EventRecord, error] {
+	var page ListEventsParams
+	if params != nil {
+		page = *params
+	}
+	return all(page.Offset, func(offset int64) (*EventRecordPage, error) {
+		page.Offset = offset
+		return e.ListEvents(ctx, &page)
+	})
+}
+
+// EraseIdentity: Erase a person: remove the participant, delete its recordings, and replace the identity in all records.
+func (e Extensions) EraseIdentity(ctx context.Context, identity string) (*ErasedIdentity, error) {
+	return resultOf[ErasedIdentity](ctx, e.client, outgoing{method: "DELETE", path: "/ext/v1/identities/{identity}", values: []string{identity}, statuses: []int{200}})
+}
+
+// PauseRecording: Pause a recording; its file continues without the pause.
+func (e Extensions) PauseRecording(ctx context.Context, egressID string) (*Recording, error) {
+	return resultOf[Recording](ctx, e.client, outgoing{method: "POST", path: "/ext/v1/recordings/{egress_id}/pause", values: []string{egressID}, statuses: []int{200}})
+}
+
+// ResumeRecording: Resume a paused recording.
+func (e Extensions) ResumeRecording(ctx context.Context, egressID string) (*Recording, error) {
+	return resultOf[Recording](ctx, e.client, outgoing{method: "POST", path: "/ext/v1/recordings/{egress_id}/resume", values: []string{egressID}, statuses: []int{200}})
+}
+
+// ListLiveRoomsParams are the parameters of [Extensions.ListLiveRooms]. One that has no value is not sent.
+type ListLiveRoomsParams struct {
+	Limit  int   `query:"limit"`
+	Offset int64 `query:"offset"`
+}
+
+// ListLiveRooms: List rooms in which a participant is connected, latest first join first.
+func (e Extensions) ListLiveRooms(ctx context.Context, params *ListLiveRoomsParams) (*LiveRoomPage, error) {
+	return resultOf[LiveRoomPage](ctx, e.client, outgoing{method: "GET", path: "/ext/v1/rooms/live", params: params, statuses: []int{200}})
+}
+
+// AllLiveRooms yields the items of all pages of [Extensions.ListLiveRooms], from params.Offset on; params.Limit is the
+// size of a page. An error ends it.
+func (e Extensions) AllLiveRooms(ctx context.Context, params *ListLiveRoomsParams) iter.Seq2[LiveRoom, error] {
+	var page ListLiveRoomsParams
+	if params != nil {
+		page = *params
+	}
+	return all(page.Offset, func(offset int64) (*LiveRoomPage, error) {
+		page.Offset = offset
+		return e.ListLiveRooms(ctx, &page)
+	})
+}
+
+// ListBansParams are the parameters of [Extensions.ListBans]. One that has no value is not sent.
+type ListBansParams struct {
+	Limit  int   `query:"limit"`
+	Offset int64 `query:"offset"`
+}
+
+// ListBans: List a room's bans, newest first, including bans that are over.
+func (e Extensions) ListBans(ctx context.Context, room string, params *ListBansParams) (*BanPage, error) {
+	return resultOf[BanPage](ctx, e.client, outgoing{method: "GET", path: "/ext/v1/rooms/{name}/bans", values: []string{room}, params: params, statuses: []int{200}})
+}
+
+// AllBans yields the items of all pages of [Extensions.ListBans], from params.Offset on; params.Limit is the size of a
+// page. An error ends it.
+func (e Extensions) AllBans(ctx context.Context, room string, params *ListBansParams) iter.Seq2[Ban, error] {
+	var page ListBansParams
+	if params != nil {
+		page = *params
+	}
+	return all(page.Offset, func(offset int64) (*BanPage, error) {
+		page.Offset = offset
+		return e.ListBans(ctx, room, &page)
+	})
+}
+
+// LiftBan: Lift a ban; the identity's tokens are valid again, unless they were revoked.
+func (e Extensions) LiftBan(ctx context.Context, room, identity string) error {
+	return e.client.run(ctx, outgoing{method: "DELETE", path: "/ext/v1/rooms/{name}/bans/{identity}", values: []string{room, identity}, statuses: []int{204}})
+}
+
+// BanParticipant: Ban an identity from a room, and disconnect its participant; change the terms of its ban.
+func (e Extensions) BanParticipant(ctx context.Context, room, identity string, body BanParticipant) (*Ban, error) {
+	return resultOf[Ban](ctx, e.client, outgoing{method: "PUT", path: "/ext/v1/rooms/{name}/bans/{identity}", values: []string{room, identity}, body: body, statuses: []int{200, 201}})
+}
+
 // DisableRoomCode: Disable a room code by its id; tokens from earlier exchanges stay valid.
 func (e Extensions) DisableRoomCode(ctx context.Context, room, codeID string) error {
 	return e.client.run(ctx, outgoing{method: "DELETE", path: "/ext/v1/rooms/{name}/codes/{id}", values: []string{room, codeID}, statuses: []int{204}})
+}
+
+// RecordParticipants: Start a recording of each participant in the room, unless it is being recorded.
+func (e Extensions) RecordParticipants(ctx context.Context, room string, body RecordParticipants) (*ParticipantRecordings, error) {
+	return resultOf[ParticipantRecordings](ctx, e.client, outgoing{method: "POST", path: "/ext/v1/rooms/{name}/recordings/participants", values: []string{room}, body: body, statuses: []int{201}})
+}
+
+// ListWorstSessionsParams are the parameters of [Extensions.ListWorstSessions]. One that has no value is not sent.
+type ListWorstSessionsParams struct {
+	Day    Date  `query:"day"`
+	Limit  int   `query:"limit"`
+	Offset int64 `query:"offset"`
+}
+
+// ListWorstSessions: List a day's measured sessions, lowest mean score first.
+func (e Extensions) ListWorstSessions(ctx context.Context, params *ListWorstSessionsParams) (*MeasuredSessionJsonPage, error) {
+	return resultOf[MeasuredSessionJsonPage](ctx, e.client, outgoing{method: "GET", path: "/ext/v1/sessions/worst", params: params, statuses: []int{200}})
+}
+
+// AllWorstSessions yields the items of all pages of [Extensions.ListWorstSessions], from params.Offset on; params.Limit is
+// the size of a page. An error ends it.
+func (e Extensions) AllWorstSessions(ctx context.Context, params *ListWorstSessionsParams) iter.Seq2[MeasuredSessionJson, error] {
+	var page ListWorstSessionsParams
+	if params != nil {
+		page = *params
+	}
+	return all(page.Offset, func(offset int64) (*MeasuredSessionJsonPage, error) {
+		page.Offset = offset
+		return e.ListWorstSessions(ctx, &page)
+	})
+}
+
+// GetSessionQuality: Read the summary of a session's quality.
+func (e Extensions) GetSessionQuality(ctx context.Context, sessionID string) (*SessionQuality, error) {
+	return resultOf[SessionQuality](ctx, e.client, outgoing{method: "GET", path: "/ext/v1/sessions/{id}/quality", values: []string{sessionID}, statuses: []int{200}})
+}
+
+// ListSessionQualitySamplesParams are the parameters of [Extensions.ListSessionQualitySamples]. One that has no value is not sent.
+type ListSessionQualitySamplesParams struct {
+	Limit  int   `query:"limit"`
+	Offset int64 `query:"offset"`
+}
+
+// ListSessionQualitySamples: List a session's quality samples, one for each ten seconds while connected, newest first.
+func (e Extensions) ListSessionQualitySamples(ctx context.Context, sessionID string, params *ListSessionQualitySamplesParams) (*SessionQualitySamplePage, error) {
+	return resultOf[SessionQualitySamplePage](ctx, e.client, outgoing{method: "GET", path: "/ext/v1/sessions/{id}/quality/samples", values: []string{sessionID}, params: params, statuses: []int{200}})
+}
+
+// AllSessionQualitySamples yields the items of all pages of [Extensions.ListSessionQualitySamples], from params.Offset on;
+// params.Limit is the size of a page. An error ends it.
+func (e Extensions) AllSessionQualitySamples(ctx context.Context, sessionID string, params *ListSessionQualitySamplesParams) iter.Seq2[SessionQualitySample, error] {
+	var page ListSessionQualitySamplesParams
+	if params != nil {
+		page = *params
+	}
+	return all(page.Offset, func(offset int64) (*SessionQualitySamplePage, error) {
+		page.Offset = offset
+		return e.ListSessionQualitySamples(ctx, sessionID, &page)
+	})
+}
+
+// UpdateWebhookEndpoint: Change a webhook endpoint; omitted fields stay unchanged.
+func (e Extensions) UpdateWebhookEndpoint(ctx context.Context, webhookEndpointID string, body UpdateWebhookEndpoint) (*WebhookEndpoint, error) {
+	return resultOf[WebhookEndpoint](ctx, e.client, outgoing{method: "PATCH", path: "/ext/v1/webhook-endpoints/{id}", values: []string{webhookEndpointID}, body: body, statuses: []int{200}})
+}
+
+// RotateWebhookSecret: Replace a webhook endpoint's signing secret, with an overlap of both.
+func (e Extensions) RotateWebhookSecret(ctx context.Context, webhookEndpointID string, body RotateWebhookSecret) (*WebhookSecretRotated, error) {
+	return resultOf[WebhookSecretRotated](ctx, e.client, outgoing{method: "POST", path: "/ext/v1/webhook-endpoints/{id}/rotate-secret", values: []string{webhookEndpointID}, body: body, statuses: []int{200}})
 }

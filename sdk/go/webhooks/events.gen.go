@@ -47,6 +47,8 @@ func newEvent(name string) conclave.Event {
 		return &conclave.IngressStartedEvent{}
 	case "ingress.ended":
 		return &conclave.IngressEndedEvent{}
+	case "webhook.endpoint_disabled":
+		return &conclave.WebhookEndpointDisabledEvent{}
 	case "webhook.test":
 		return &conclave.WebhookTestEvent{}
 	}

@@ -3,6 +3,9 @@
 import { type CallOptions, ConclaveClient, Extension } from "../client.js";
 import { items } from "../pages.js";
 import type {
+  Ban,
+  BanPage,
+  BanParticipant,
   Broadcast,
   BroadcastPage,
   ChangeRole,
@@ -16,31 +19,46 @@ import type {
   DataSent,
   Destination,
   DestinationList,
+  ErasedIdentity,
+  EventRecord,
+  EventRecordPage,
   ExchangeCode,
   GetUsageQuery,
   Ingress,
   IngressCreated,
   IngressPage,
+  ListBansQuery,
   ListBroadcastsQuery,
   ListCodesQuery,
+  ListEventsQuery,
   ListIngressesQuery,
+  ListLiveRoomsQuery,
   ListParticipantsQuery,
   ListRecordingsQuery,
   ListRoleChangesQuery,
   ListRoomRecordingsQuery,
   ListRoomSessionsQuery,
   ListRoomsQuery,
+  ListSessionQualitySamplesQuery,
   ListSessionsQuery,
   ListTemplatesQuery,
   ListWebhookDeliveriesQuery,
   ListWebhookEndpointsQuery,
+  ListWorstSessionsQuery,
+  LiveRoom,
+  LiveRoomPage,
+  MeasuredSessionJson,
+  MeasuredSessionJsonPage,
   MuteTrack,
   MutedTrack,
   Participant,
   ParticipantPage,
+  ParticipantRecordings,
   PlanStatus,
+  RecordParticipants,
   Recording,
   RecordingPage,
+  RemoveParticipantQuery,
   Role,
   RoleChange,
   RoleChangePage,
@@ -50,10 +68,14 @@ import type {
   RoomCode,
   RoomCodePage,
   RoomPage,
+  RotateWebhookSecret,
   SendData,
   Session,
   SessionDetail,
   SessionPage,
+  SessionQuality,
+  SessionQualitySample,
+  SessionQualitySamplePage,
   StartBroadcast,
   StartRecording,
   Template,
@@ -63,16 +85,30 @@ import type {
   UpdateDestination,
   UpdateTemplate,
   UpdateTemplateSettings,
+  UpdateWebhookEndpoint,
   Usage,
   WebhookDelivery,
   WebhookDeliveryPage,
   WebhookEndpoint,
   WebhookEndpointCreated,
   WebhookEndpointPage,
+  WebhookSecretRotated,
 } from "./types.gen.js";
 
 /** The `ext` of `Conclave`: a method for each operation below `/ext/v1`, beyond the contract. */
 export class Extensions extends Extension {
+  /**
+   * Ban an identity from a room, and disconnect its participant; change the terms of its ban.
+   *
+   * @param room The room's name.
+   * @param identity The participant's identity.
+   * @param body A ban's terms.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `permission_denied`, `room_not_found`, `room_ended`, `media_unavailable`
+   */
+  banParticipant(room: string, identity: string, body?: BanParticipant, options?: CallOptions): Promise<Ban> {
+    return this.call("PUT /ext/v1/rooms/{name}/bans/{identity}", { path: { name: room, identity }, body }, options);
+  }
+
   /**
    * Disable a room code by its id; tokens from earlier exchanges stay valid.
    *
@@ -82,6 +118,161 @@ export class Extensions extends Extension {
    */
   disableRoomCode(room: string, codeId: string, options?: CallOptions): Promise<void> {
     return this.call("DELETE /ext/v1/rooms/{name}/codes/{id}", { path: { name: room, id: codeId } }, options);
+  }
+
+  /**
+   * Erase a person: remove the participant, delete its recordings, and replace the identity in all records.
+   *
+   * @param identity The identity.
+   * @throws {ConclaveError} `invalid_identity`, `idempotency_key_reuse`, `media_unavailable`
+   */
+  eraseIdentity(identity: string, options?: CallOptions): Promise<ErasedIdentity> {
+    return this.call("DELETE /ext/v1/identities/{identity}", { path: { identity } }, options);
+  }
+
+  /**
+   * Read the summary of a session's quality.
+   *
+   * @param sessionId The session's id.
+   * @throws {ConclaveError} `session_not_found`
+   */
+  getSessionQuality(sessionId: string, options?: CallOptions): Promise<SessionQuality> {
+    return this.call("GET /ext/v1/sessions/{id}/quality", { path: { id: sessionId } }, options);
+  }
+
+  /**
+   * Lift a ban; the identity's tokens are valid again, unless they were revoked.
+   *
+   * @param room The room's name.
+   * @param identity The participant's identity.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `ban_not_found`, `room_not_found`
+   */
+  liftBan(room: string, identity: string, options?: CallOptions): Promise<void> {
+    return this.call("DELETE /ext/v1/rooms/{name}/bans/{identity}", { path: { name: room, identity } }, options);
+  }
+
+  /**
+   * List a room's bans, newest first, including bans that are over.
+   *
+   * @param room The room's name.
+   * @throws {ConclaveError} `invalid_room_name`, `room_not_found`
+   */
+  listBans(room: string, query?: ListBansQuery, options?: CallOptions): Promise<BanPage> {
+    return this.call("GET /ext/v1/rooms/{name}/bans", { path: { name: room }, query }, options);
+  }
+
+  /**
+   * Iterate over the items of all pages of {@link Extensions.listBans}.
+   *
+   * @param room The room's name.
+   */
+  allBans(room: string, query?: ListBansQuery, options?: CallOptions): AsyncGenerator<Ban, void, void> {
+    return items(query, (page) => this.listBans(room, page, options));
+  }
+
+  /**
+   * List events, oldest first, from a position or an instant on.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`
+   */
+  listEvents(query?: ListEventsQuery, options?: CallOptions): Promise<EventRecordPage> {
+    return this.call("GET /ext/v1/events", { query }, options);
+  }
+
+  /** Iterate over the items of all pages of {@link Extensions.listEvents}. */
+  allEvents(query?: ListEventsQuery, options?: CallOptions): AsyncGenerator<EventRecord, void, void> {
+    return items(query, (page) => this.listEvents(page, options));
+  }
+
+  /** List rooms in which a participant is connected, latest first join first. */
+  listLiveRooms(query?: ListLiveRoomsQuery, options?: CallOptions): Promise<LiveRoomPage> {
+    return this.call("GET /ext/v1/rooms/live", { query }, options);
+  }
+
+  /** Iterate over the items of all pages of {@link Extensions.listLiveRooms}. */
+  allLiveRooms(query?: ListLiveRoomsQuery, options?: CallOptions): AsyncGenerator<LiveRoom, void, void> {
+    return items(query, (page) => this.listLiveRooms(page, options));
+  }
+
+  /**
+   * List a session's quality samples, one for each ten seconds while connected, newest first.
+   *
+   * @param sessionId The session's id.
+   * @throws {ConclaveError} `session_not_found`
+   */
+  listSessionQualitySamples(sessionId: string, query?: ListSessionQualitySamplesQuery, options?: CallOptions): Promise<SessionQualitySamplePage> {
+    return this.call("GET /ext/v1/sessions/{id}/quality/samples", { path: { id: sessionId }, query }, options);
+  }
+
+  /**
+   * Iterate over the items of all pages of {@link Extensions.listSessionQualitySamples}.
+   *
+   * @param sessionId The session's id.
+   */
+  allSessionQualitySamples(sessionId: string, query?: ListSessionQualitySamplesQuery, options?: CallOptions): AsyncGenerator<SessionQualitySample, void, void> {
+    return items(query, (page) => this.listSessionQualitySamples(sessionId, page, options));
+  }
+
+  /** List a day's measured sessions, lowest mean score first. */
+  listWorstSessions(query?: ListWorstSessionsQuery, options?: CallOptions): Promise<MeasuredSessionJsonPage> {
+    return this.call("GET /ext/v1/sessions/worst", { query }, options);
+  }
+
+  /** Iterate over the items of all pages of {@link Extensions.listWorstSessions}. */
+  allWorstSessions(query?: ListWorstSessionsQuery, options?: CallOptions): AsyncGenerator<MeasuredSessionJson, void, void> {
+    return items(query, (page) => this.listWorstSessions(page, options));
+  }
+
+  /**
+   * Pause a recording; its file continues without the pause.
+   *
+   * @param egressId The egress id.
+   * @throws {ConclaveError} `permission_denied`, `recording_not_found`, `idempotency_key_reuse`, `recording_ended`, `media_unavailable`
+   */
+  pauseRecording(egressId: string, options?: CallOptions): Promise<Recording> {
+    return this.call("POST /ext/v1/recordings/{egress_id}/pause", { path: { egress_id: egressId } }, options);
+  }
+
+  /**
+   * Start a recording of each participant in the room, unless it is being recorded.
+   *
+   * @param room The room's name.
+   * @param body Recordings to start.
+   * @throws {ConclaveError} `invalid_room_name`, `feature_not_in_plan`, `insufficient_balance`, `quota_exceeded`, `permission_denied`, `destination_not_found`, `room_not_found`, `template_not_found`, `idempotency_key_reuse`, `room_ended`, `billing_unavailable`, `destination_unusable`, `media_unavailable`
+   */
+  recordParticipants(room: string, body?: RecordParticipants, options?: CallOptions): Promise<ParticipantRecordings> {
+    return this.call("POST /ext/v1/rooms/{name}/recordings/participants", { path: { name: room }, body }, options);
+  }
+
+  /**
+   * Resume a paused recording.
+   *
+   * @param egressId The egress id.
+   * @throws {ConclaveError} `permission_denied`, `recording_not_found`, `idempotency_key_reuse`, `recording_ended`, `media_unavailable`
+   */
+  resumeRecording(egressId: string, options?: CallOptions): Promise<Recording> {
+    return this.call("POST /ext/v1/recordings/{egress_id}/resume", { path: { egress_id: egressId } }, options);
+  }
+
+  /**
+   * Replace a webhook endpoint's signing secret, with an overlap of both.
+   *
+   * @param webhookEndpointId The endpoint's id.
+   * @param body The overlap of a webhook endpoint's secrets.
+   * @throws {ConclaveError} `endpoint_not_found`, `idempotency_key_reuse`
+   */
+  rotateWebhookSecret(webhookEndpointId: string, body?: RotateWebhookSecret, options?: CallOptions): Promise<WebhookSecretRotated> {
+    return this.call("POST /ext/v1/webhook-endpoints/{id}/rotate-secret", { path: { id: webhookEndpointId }, body }, options);
+  }
+
+  /**
+   * Change a webhook endpoint; omitted fields stay unchanged.
+   *
+   * @param webhookEndpointId The endpoint's id.
+   * @param body Fields of a webhook endpoint to change.
+   * @throws {ConclaveError} `blocked_url`, `invalid_url`, `endpoint_not_found`
+   */
+  updateWebhookEndpoint(webhookEndpointId: string, body: UpdateWebhookEndpoint, options?: CallOptions): Promise<WebhookEndpoint> {
+    return this.call("PATCH /ext/v1/webhook-endpoints/{id}", { path: { id: webhookEndpointId }, body }, options);
   }
 }
 
@@ -162,7 +353,7 @@ export class Conclave extends ConclaveClient {
    * Mint a room token.
    *
    * @param body A token to mint.
-   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `insufficient_balance`, `quota_exceeded`, `role_not_found`, `room_not_found`, `template_not_found`, `idempotency_key_reuse`, `role_capacity_reached`, `room_ended`, `billing_unavailable`, `database_unavailable`
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `insufficient_balance`, `quota_exceeded`, `role_not_found`, `room_not_found`, `template_not_found`, `idempotency_key_reuse`, `role_capacity_reached`, `room_ended`, `identity_banned`, `billing_unavailable`, `database_unavailable`
    */
   createToken(body: CreateToken, options?: CallOptions): Promise<Token> {
     return this.call("POST /v1/tokens", { body }, options);
@@ -255,7 +446,7 @@ export class Conclave extends ConclaveClient {
    *
    * @param code The room code.
    * @param body The participant that joins with the token.
-   * @throws {ConclaveError} `invalid_identity`, `insufficient_balance`, `quota_exceeded`, `code_not_found`, `role_not_found`, `identity_taken`, `role_capacity_reached`, `room_ended`, `billing_unavailable`, `database_unavailable`
+   * @throws {ConclaveError} `invalid_identity`, `insufficient_balance`, `quota_exceeded`, `code_not_found`, `role_not_found`, `identity_taken`, `role_capacity_reached`, `room_ended`, `identity_banned`, `billing_unavailable`, `database_unavailable`
    */
   exchangeCode(code: string, body?: ExchangeCode, options?: CallOptions): Promise<Token> {
     return this.call("POST /v1/codes/{code}/exchange", { path: { code }, body }, options);
@@ -599,14 +790,14 @@ export class Conclave extends ConclaveClient {
   }
 
   /**
-   * Disconnect a participant; the token stays valid.
+   * Disconnect a participant; its token stays valid, unless `revoke` is true.
    *
    * @param room The room's name.
    * @param identity The participant's identity.
    * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `permission_denied`, `participant_not_found`, `room_not_found`, `media_unavailable`
    */
-  removeParticipant(room: string, identity: string, options?: CallOptions): Promise<void> {
-    return this.call("DELETE /v1/rooms/{name}/participants/{identity}", { path: { name: room, identity } }, options);
+  removeParticipant(room: string, identity: string, query?: RemoveParticipantQuery, options?: CallOptions): Promise<void> {
+    return this.call("DELETE /v1/rooms/{name}/participants/{identity}", { path: { name: room, identity }, query }, options);
   }
 
   /**

@@ -23,5 +23,6 @@ export const EVENTS: Record<WebhookEvent["type"], boolean> = {
   "broadcast.failed": true,
   "ingress.started": true,
   "ingress.ended": true,
+  "webhook.endpoint_disabled": false,
   "webhook.test": false,
 };

@@ -29,12 +29,14 @@ export type ApiErrorCode =
   | "endpoint_not_found"
   | "delivery_not_found"
   | "code_not_found"
+  | "ban_not_found"
   | "method_not_allowed"
   | "request_timeout"
   | "room_exists"
   | "room_ended"
   | "idempotency_key_reuse"
   | "recording_exists"
+  | "recording_ended"
   | "broadcast_exists"
   | "ingress_exists"
   | "encoder_connected"
@@ -45,6 +47,7 @@ export type ApiErrorCode =
   | "destination_in_use"
   | "role_capacity_reached"
   | "identity_taken"
+  | "identity_banned"
   | "role_referenced"
   | "delivery_not_retryable"
   | "precondition_failed"
@@ -93,6 +96,41 @@ export interface AzureDestinationConfig {
   prefix?: string | undefined;
   /** The value of `type` in a configuration for Azure Blob Storage. */
   type: "azure";
+}
+
+/** An identity that may not join a room. */
+export interface Ban {
+  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  created_at: string;
+  /** The id of a ban of an identity from a room. */
+  id: string;
+  /**
+   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+   * as steps in a path.
+   */
+  identity: string;
+  reason?: string;
+  /** The name of a room, which a project uses once. */
+  room: string;
+  /** The identity may join again from this time on; absent: the ban lasts until it is lifted. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  until?: string;
+  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  updated_at: string;
+}
+
+/** A page of a list. */
+export interface BanPage {
+  bans: Ban[];
+  has_more: boolean;
+  limit: number;
+  offset: number;
+}
+
+/** A ban's terms. */
+export interface BanParticipant {
+  reason?: string | undefined;
+  /** The end of the ban, in the future; absent: until it is lifted. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  until?: string | undefined;
 }
 
 /** A broadcast. */
@@ -199,6 +237,17 @@ export interface ChangeRole {
   role: string;
 }
 
+/** The client's program. A text is empty if the client does not state it. */
+export interface ClientProgram {
+  /** With its version. */
+  browser: string;
+  os: string;
+  /** Such as `js`. */
+  sdk: string;
+  /** The SDK's version. */
+  version: string;
+}
+
 /** A room code to create. */
 export interface CreateCode {
   /** 60 seconds to 30 days from now. Mutually exclusive with `ttl_seconds`. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
@@ -244,6 +293,7 @@ export interface CreateRecordingDestination {
 export interface CreateRoom {
   /** Time in seconds that the room stays open without participants; default 300. */
   empty_timeout_seconds?: number | null | undefined;
+  max_duration_seconds?: number | undefined;
   /** Maximum number of participants; default 0, the plan's limit. */
   max_participants?: number | undefined;
   /** Any JSON, returned unchanged. */
@@ -340,6 +390,50 @@ export interface DestinationList {
   destinations: Destination[];
 }
 
+/** A session's media in one direction. */
+export interface DirectionQuality {
+  /** In the order of first use. */
+  codecs: string[];
+  /** Mean frames per second of the largest video. */
+  frame_rate?: number;
+  /** Freezes of videos from cameras. */
+  freezes: number;
+  /** Total length of the freezes. */
+  frozen_ms: number;
+  /** Height of the largest video. */
+  height: number;
+  /** Mean of the samples' jitter. */
+  jitter_ms?: number;
+  /** Mean bitrate. */
+  kbps: number;
+  /** Changes of the forwarded simulcast or SVC layer. */
+  layer_switches: number;
+  /** Share of lost packets, 0 to 1. */
+  loss: number;
+  packets: number;
+  /** Width of the largest video; 0 without video, or if its publisher does not state it. */
+  width: number;
+}
+
+/** Measurements of a session's media in one direction, in ten seconds. */
+export interface DirectionQualitySample {
+  /** Frames per second of the largest video. */
+  frame_rate: number;
+  freezes: number;
+  frozen_ms: number;
+  /** Height of the largest video. */
+  height: number;
+  /** Largest jitter of a stream. */
+  jitter_ms?: number;
+  kbps: number;
+  layer_switches: number;
+  /** Share of lost packets, 0 to 1. */
+  loss: number;
+  packets: number;
+  /** Width of the largest video; 0 without video, or if its publisher does not state it. */
+  width: number;
+}
+
 /** The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four. */
 export type EgressStatus =
   | "starting"
@@ -350,6 +444,64 @@ export type EgressStatus =
   | "aborted"
   | "limit_reached"
   | (string & {});
+
+/** Result of an erasure. */
+export interface ErasedIdentity {
+  /** Rows that were changed by this call. */
+  changed: ErasedRowCounts;
+  /** Recording files of the participant, and of its tracks, that were deleted by this call. */
+  deleted_files: number;
+  /** Whether there are more of them. */
+  has_more: boolean;
+  /**
+   * Recordings whose files remain and in which the person may be seen or heard, oldest first, at most 1,000: composites, files at
+   * destinations, and files that are not on this server.
+   */
+  remaining_recordings: Recording[];
+  /** Random identity that the person's rows have from now on. It cannot be turned back. */
+  replacement: string;
+}
+
+/** Changed rows by kind. */
+export interface ErasedRowCounts {
+  /** Bans, without their reasons, and revocations of tokens. */
+  bans: number;
+  /** Room codes that were locked to the identity. They are disabled. */
+  codes: number;
+  /** Events, with their webhook deliveries. */
+  events: number;
+  /** Ingress endpoints. They are deleted. */
+  ingresses: number;
+  /** Recordings of the participant and of its tracks. */
+  recordings: number;
+  /** Role changes of the participant, and by the participant. */
+  role_changes: number;
+  sessions: number;
+}
+
+/** An event of the project. */
+export interface EventRecord {
+  /** When the event was recorded; `occurred_at` in the payload is when it happened. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  created_at: string;
+  /** Larger than the id of every earlier event of the project. */
+  id: number;
+  /** The event as webhook endpoints receive it. */
+  payload: Record<string, unknown>;
+  room: string;
+  type: string;
+}
+
+/** A page of a list. */
+export interface EventRecordPage {
+  /** The position after this page: `after` of the next request. */
+  cursor: number;
+  events: EventRecord[];
+  /** Whether items after `after` are missing: they were deleted because of their age, or the server's records are older than `after`. */
+  gap: boolean;
+  has_more: boolean;
+  limit: number;
+  offset: number;
+}
 
 /** The participant that joins with the token. */
 export interface ExchangeCode {
@@ -502,6 +654,90 @@ export type IngressStatus =
 export type Layout =
   | "speaker"
   | "grid"
+  | (string & {});
+
+/** A room in which a participant is connected. */
+export interface LiveRoom {
+  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  created_at: string;
+  empty_timeout_seconds: number;
+  /** Absent while open. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  ended_at?: string;
+  /** The key of a room's record. */
+  id: string;
+  max_duration_seconds?: number;
+  max_participants: number;
+  metadata?: unknown;
+  /** The name of a room, which a project uses once. */
+  name: string;
+  /** The media plane's name: project id, a dot, then the room name. */
+  namespaced_name: string;
+  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  project_id: string;
+  /** Absent until the first participant joins. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  started_at?: string;
+  /** The status of a room. The only transition is from open to ended. */
+  status: RoomStatus;
+  template_id?: string | null;
+  /** Whether a broadcast runs. */
+  broadcasting: boolean;
+  /** Connected participants, including hidden ones. */
+  participant_count: number;
+  /** Connected participants that publish a track. */
+  publisher_count: number;
+  /** Whether a recording runs. */
+  recording: boolean;
+}
+
+/** A page of a list. */
+export interface LiveRoomPage {
+  has_more: boolean;
+  limit: number;
+  offset: number;
+  rooms: LiveRoom[];
+}
+
+/** A session with the sum of its samples. */
+export interface MeasuredSessionJson {
+  /** Measured until `left_at`, or until now for an open session. */
+  duration_seconds: number;
+  /** The id of a session: one join of one participant. */
+  id: string;
+  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  joined_at: string;
+  /** Absent while connected. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  left_at?: string;
+  /** The name of a room on the media plane: project id, dot, room name. */
+  namespaced_room: string;
+  /**
+   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+   * as steps in a path.
+   */
+  participant_identity: string;
+  /** The id that the media plane gives to one join of a participant. */
+  participant_sid: string;
+  role: string | null;
+  /** The name of a room, which a project uses once. */
+  room: string;
+  /** Tracks published during the session. */
+  track_count: number;
+  /** The sum of a session's samples. */
+  quality: SessionQualitySummary;
+}
+
+/** A page of a list. */
+export interface MeasuredSessionJsonPage {
+  has_more: boolean;
+  limit: number;
+  offset: number;
+  sessions: MeasuredSessionJson[];
+}
+
+/** Way by which media reaches a participant. */
+export type MediaConnection =
+  | "udp"
+  | "tcp"
+  | "turn"
   | (string & {});
 
 /** A track to mute or unmute. */
@@ -710,6 +946,49 @@ export interface ParticipantPublishLimitExceededEvent {
   track_sid?: string;
 }
 
+/** A participant's recording. */
+export interface ParticipantRecording {
+  /** Id for later calls. */
+  egress_id: string;
+  /** The key of a recording's or a broadcast's record. */
+  id: string;
+  /** The name of a room on the media plane: project id, dot, room name. */
+  namespaced_room: string;
+  /** The id of a project: `prj_` and twelve lower-case hex digits. */
+  project_id: string;
+  /** The name of a room, which a project uses once. */
+  room: string;
+  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  created_at: string;
+  /** Destination that was used, if one was named. */
+  destination?: string;
+  /** The id of a destination: `dst_` and twelve lower-case hex digits. */
+  destination_id?: string;
+  /** Absent until the status is final. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  ended_at?: string;
+  /** Set when the status is `failed`. */
+  error?: string;
+  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  started_at: string;
+  /** Path inside the project's recording directory, or the destination. */
+  filepath: string;
+  paused?: boolean;
+  /** The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four. */
+  status: EgressStatus;
+  /** The part of a room that a recording contains. */
+  type: RecordingType;
+  /** The recorded participant. */
+  identity: string;
+}
+
+/** Recordings of a room's participants. */
+export interface ParticipantRecordings {
+  /** One recording per participant, by the time of the join. A participant that was being recorded keeps its recording. */
+  recordings: ParticipantRecording[];
+  /** Participants whose recording was not started; absent if there are none. */
+  refused?: UnrecordedParticipant[];
+}
+
 /** A participant has been given another role. */
 export interface ParticipantRoleChangedEvent {
   type: "participant.role_changed";
@@ -813,6 +1092,26 @@ export type QuotaState =
   | "exceeded"
   | (string & {});
 
+/** Resumes of a session by its client. */
+export interface ReconnectCounts {
+  /** The client changed its way to the server. */
+  candidate: number;
+  /** The connection for publishing failed. */
+  publisher: number;
+  /** The WebSocket was lost. */
+  signal: number;
+  /** The connection for receiving failed. */
+  subscriber: number;
+  /** All, including those without a stated reason. */
+  total: number;
+}
+
+/** Recordings to start. */
+export interface RecordParticipants {
+  /** A recording destination of the room's template. Without one, the files are written to the project's local directory. */
+  destination?: string | undefined;
+}
+
 /** A recording. */
 export interface Recording {
   /** Id for later calls. */
@@ -839,6 +1138,7 @@ export interface Recording {
   started_at: string;
   /** Path inside the project's recording directory, or the destination. */
   filepath: string;
+  paused?: boolean;
   /** The status of a recording or a broadcast. It only moves forward, and never leaves one of the last four. */
   status: EgressStatus;
   /** The part of a room that a recording contains. */
@@ -1138,6 +1438,7 @@ export interface Room {
   ended_at?: string;
   /** The key of a room's record. */
   id: string;
+  max_duration_seconds?: number;
   max_participants: number;
   metadata?: unknown;
   /** The name of a room, which a project uses once. */
@@ -1222,6 +1523,12 @@ export type RoomStatus =
   | "open"
   | "ended"
   | (string & {});
+
+/** The overlap of a webhook endpoint's secrets. */
+export interface RotateWebhookSecret {
+  /** Time for which deliveries are also signed with the previous secret; 86400 by default, 0 for none. */
+  overlap_seconds?: number | undefined;
+}
 
 /** A destination. */
 export interface RtmpDestination {
@@ -1342,6 +1649,80 @@ export interface SessionPage {
   sessions: Session[];
 }
 
+/** A session's quality. */
+export interface SessionQuality {
+  /** The id of a session: one join of one participant. */
+  session_id: string;
+  /**
+   * Up to a minute old while the session is open. Absent if nothing was measured: with LiveKit as the media plane, for participants of
+   * the sandbox, and in a session's first seconds.
+   */
+  summary?: SessionQualitySummary;
+}
+
+/** Measurements of a session in ten seconds. */
+export interface SessionQualitySample {
+  /** End of the interval. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  at: string;
+  /** `udp`, `tcp` or `turn`. */
+  connection?: MediaConnection;
+  /** Estimated bandwidth to the client. */
+  estimate_kbps?: number;
+  /** Times without a packet from the client for 10 s. */
+  interruptions: number;
+  /** Media to the client. */
+  received: DirectionQualitySample;
+  /** Resumes of the session by its client. */
+  reconnects: number;
+  /** Mean round-trip time. */
+  round_trip_ms?: number;
+  /** Mean estimated opinion score, 1 to 4.5. */
+  score?: number;
+  /** Length of the interval. */
+  seconds: number;
+  /** Media from the client. */
+  sent: DirectionQualitySample;
+}
+
+/** A page of a list. */
+export interface SessionQualitySamplePage {
+  has_more: boolean;
+  limit: number;
+  offset: number;
+  samples: SessionQualitySample[];
+}
+
+/** The sum of a session's samples. */
+export interface SessionQualitySummary {
+  /** The client's program, as it states it. Absent if it states none. */
+  client?: ClientProgram;
+  /** `udp`, `tcp` or `turn` (this server's TURN server); absent for RTMP encoders. */
+  connection?: MediaConnection;
+  /**
+   * Why the media failed: `negotiation`, `answer_timeout`, `silent`, `closed`, `capacity`, `too_many_commands` or `channels`. Absent if
+   * it did not.
+   */
+  failure?: string;
+  /** Times without a packet from the client for 10 s. */
+  interruptions: number;
+  /** Lowest score of a sample. */
+  lowest_score?: number;
+  /** Highest round-trip time of a sample. */
+  max_round_trip_ms?: number;
+  /** Measured time. */
+  measured_seconds: number;
+  /** Media to the client. */
+  received: DirectionQuality;
+  /** Resumes of a session by its client. */
+  reconnects: ReconnectCounts;
+  /** Mean round-trip time. */
+  round_trip_ms?: number;
+  /** Mean estimated opinion score, 1 to 4.5, from loss and delay. */
+  score?: number;
+  /** Media from the client. */
+  sent: DirectionQuality;
+}
+
 /** A track published during a session. */
 export interface SessionTrack {
   /** Absent while published. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
@@ -1449,6 +1830,9 @@ export interface TemplatePage {
 
 /** A template's settings. */
 export interface TemplateSettings {
+  /** A recording that starts by itself when participants join a room of the template. */
+  auto_record?: Record<string, unknown>;
+  max_duration_seconds?: number;
   /** A media region. Stored and validated; it does not change where traffic goes today. */
   region: Region;
 }
@@ -1456,6 +1840,9 @@ export interface TemplateSettings {
 /** A template's settings, and the values they can have. */
 export interface TemplateSettingsDetail {
   allowed_regions: Region[];
+  /** A recording that starts by itself when participants join a room of the template. */
+  auto_record?: Record<string, unknown>;
+  max_duration_seconds?: number;
   /** A media region. Stored and validated; it does not change where traffic goes today. */
   region: Region;
   /** False while a single media region runs. */
@@ -1465,6 +1852,9 @@ export interface TemplateSettingsDetail {
 
 /** Settings of a template to create or change. */
 export interface TemplateSettingsInput {
+  /** A recording that starts by itself when participants join a room of the template. */
+  auto_record?: Record<string, unknown> | null | undefined;
+  max_duration_seconds?: number | undefined;
   /** Default `auto`; an update without it leaves the region unchanged. */
   region?: Region | undefined;
 }
@@ -1578,6 +1968,19 @@ export interface TrackUnpublishedEvent {
   role?: string;
 }
 
+/** A participant whose recording was not started. */
+export interface UnrecordedParticipant {
+  /** The code of the error that a request for this recording alone would get. */
+  code: string;
+  /**
+   * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+   * as steps in a path.
+   */
+  identity: string;
+  /** The reason. */
+  message: string;
+}
+
 /** New configuration. It replaces the stored one as a whole, except for omitted credentials. */
 export interface UpdateDestination {
   /** By the destination's kind: object storage for recordings, or URLs for broadcasts. */
@@ -1597,8 +2000,23 @@ export interface UpdateTemplate {
 
 /** A region to set. */
 export interface UpdateTemplateSettings {
+  /** A recording that starts by itself when participants join a room of the template. */
+  auto_record?: Record<string, unknown> | null | undefined;
+  max_duration_seconds?: number | undefined;
   /** A media region. Stored and validated; it does not change where traffic goes today. */
   region: Region;
+}
+
+/** Fields of a webhook endpoint to change. */
+export interface UpdateWebhookEndpoint {
+  /** False: no event is queued, and pending deliveries wait. True also enables an endpoint that the server has disabled. */
+  active?: boolean | undefined;
+  /** Up to 500 characters, without control characters. */
+  description?: string | undefined;
+  /** Event types to queue from now on; empty: all. */
+  events?: ("room.started" | "room.finished" | "participant.joined" | "participant.left" | "participant.connection_aborted" | "participant.role_changed" | "participant.publish_limit_exceeded" | "participant.publish_limit_cleared" | "track.published" | "track.unpublished" | "recording.started" | "recording.updated" | "recording.ended" | "recording.failed" | "broadcast.started" | "broadcast.updated" | "broadcast.ended" | "broadcast.failed" | "ingress.started" | "ingress.ended" | (string & {}))[] | undefined;
+  /** http or https, resolving to a public address. Deliveries that are already queued go there, too. */
+  url?: string | undefined;
 }
 
 /** A project's usage. */
@@ -1695,8 +2113,15 @@ export interface WebhookEndpoint {
   active: boolean;
   /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
   created_at: string;
+  description?: string;
+  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  disabled_at?: string;
+  disabled_reason?: string;
+  events?: ("room.started" | "room.finished" | "participant.joined" | "participant.left" | "participant.connection_aborted" | "participant.role_changed" | "participant.publish_limit_exceeded" | "participant.publish_limit_cleared" | "track.published" | "track.unpublished" | "recording.started" | "recording.updated" | "recording.ended" | "recording.failed" | "broadcast.started" | "broadcast.updated" | "broadcast.ended" | "broadcast.failed" | "ingress.started" | "ingress.ended" | (string & {}))[];
   /** The id of a webhook endpoint. */
   id: string;
+  /** An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  previous_secret_expires_at?: string;
   url: string;
 }
 
@@ -1710,6 +2135,21 @@ export interface WebhookEndpointCreated {
   /** The signing secret, shown only in this response. */
   secret: string;
   url: string;
+}
+
+/** Sent once to an endpoint that the server has disabled, because no delivery was accepted for days. It is about no room. */
+export interface WebhookEndpointDisabledEvent {
+  type: "webhook.endpoint_disabled";
+  /** The instant by the server's clock. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  occurred_at: string;
+  /** The project that owns the webhook endpoint. */
+  project_id: string;
+  /** The webhook endpoint's id. */
+  endpoint_id: string;
+  /** Since when attempts have failed, and the last error. */
+  reason: string;
+  /** The name of a room, which a project uses once. */
+  room?: string;
 }
 
 /** A page of a list. */
@@ -1742,6 +2182,7 @@ export type WebhookEvent =
   | BroadcastFailedEvent
   | IngressStartedEvent
   | IngressEndedEvent
+  | WebhookEndpointDisabledEvent
   | WebhookTestEvent;
 
 /** The name of an event. */
@@ -1768,6 +2209,16 @@ export type WebhookEventType =
   | "ingress.ended"
   | (string & {});
 
+/** A webhook endpoint's new secret. */
+export interface WebhookSecretRotated {
+  /** The id of a webhook endpoint. */
+  id: string;
+  /** Time until which deliveries are also signed with the previous secret; absent without an overlap. An instant in UTC: RFC 3339 with milliseconds and `Z`. */
+  previous_secret_expires_at?: string;
+  /** The new signing secret, shown only in this response. */
+  secret: string;
+}
+
 /** Sent by the console to test an endpoint. It is about no room. */
 export interface WebhookTestEvent {
   type: "webhook.test";
@@ -1785,6 +2236,20 @@ export interface GetUsageQuery {
   from?: string | undefined;
   /** Last day, YYYY-MM-DD; default today in UTC. */
   to?: string | undefined;
+}
+
+/** The query of `listBans`. */
+export interface ListBansQuery {
+  /**
+   * Items on the page.
+   * @default 50
+   */
+  limit?: number | undefined;
+  /**
+   * Items skipped.
+   * @default 0
+   */
+  offset?: number | undefined;
 }
 
 /** The query of `listBroadcasts`. */
@@ -1823,6 +2288,30 @@ export interface ListCodesQuery {
   offset?: number | undefined;
 }
 
+/** The query of `listEvents`. */
+export interface ListEventsQuery {
+  /** Only after this position: the `cursor` of a page, or the `id` of an event. */
+  after?: number | undefined;
+  /** Only from the first event on that was recorded at or after this instant. */
+  since?: string | undefined;
+  /** Only in this room. */
+  room?: string | undefined;
+  /** Only with this event type. */
+  type?: WebhookEventType | undefined;
+  /** Only about this participant. */
+  identity?: string | undefined;
+  /**
+   * Items on the page.
+   * @default 50
+   */
+  limit?: number | undefined;
+  /**
+   * Items skipped.
+   * @default 0
+   */
+  offset?: number | undefined;
+}
+
 /** The query of `listIngresses`. */
 export interface ListIngressesQuery {
   /** Only for this room. */
@@ -1831,6 +2320,20 @@ export interface ListIngressesQuery {
   status?: IngressStatus | undefined;
   /** Only with this type. */
   input_type?: IngressInputType | undefined;
+  /**
+   * Items on the page.
+   * @default 50
+   */
+  limit?: number | undefined;
+  /**
+   * Items skipped.
+   * @default 0
+   */
+  offset?: number | undefined;
+}
+
+/** The query of `listLiveRooms`. */
+export interface ListLiveRoomsQuery {
   /**
    * Items on the page.
    * @default 50
@@ -1935,6 +2438,28 @@ export interface ListRoomSessionsQuery {
 
 /** The query of `listRooms`. */
 export interface ListRoomsQuery {
+  /** Only with this status. */
+  status?: RoomStatus | undefined;
+  /** Only with a name that starts with this text; the list is then in the order of the names. */
+  name_prefix?: string | undefined;
+  /** Created at or after this instant. */
+  created_after?: string | undefined;
+  /** Created at or before this instant. */
+  created_before?: string | undefined;
+  /**
+   * Items on the page.
+   * @default 50
+   */
+  limit?: number | undefined;
+  /**
+   * Items skipped.
+   * @default 0
+   */
+  offset?: number | undefined;
+}
+
+/** The query of `listSessionQualitySamples`. */
+export interface ListSessionQualitySamplesQuery {
   /**
    * Items on the page.
    * @default 50
@@ -2019,4 +2544,26 @@ export interface ListWebhookEndpointsQuery {
    * @default 0
    */
   offset?: number | undefined;
+}
+
+/** The query of `listWorstSessions`. */
+export interface ListWorstSessionsQuery {
+  /** Day of the sessions' last sample, YYYY-MM-DD; default today in UTC. */
+  day?: string | undefined;
+  /**
+   * Items on the page.
+   * @default 50
+   */
+  limit?: number | undefined;
+  /**
+   * Items skipped.
+   * @default 0
+   */
+  offset?: number | undefined;
+}
+
+/** The query of `removeParticipant`. */
+export interface RemoveParticipantQuery {
+  /** If true, the identity's tokens for the room that were minted until now are refused from now on, also if it is not connected. */
+  revoke?: boolean | undefined;
 }

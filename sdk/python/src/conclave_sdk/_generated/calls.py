@@ -271,16 +271,41 @@ class Calls(Sender):
     def list_rooms(
         self,
         *,
+        status: RoomStatus | None = None,
+        name_prefix: str | None = None,
+        created_after: datetime.datetime | None = None,
+        created_before: datetime.datetime | None = None,
         limit: int = 50,
         offset: int = 0,
         timeout: float | None = None,
     ) -> RoomPage:
-        """List rooms, newest first, including ended ones."""
-        return self._send("list_rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+        """List rooms, newest first, including ended ones.
+
+        Args:
+            status: The status of a room. The only transition is from open to ended.
+            name_prefix: The start of a room's name.
+        """
+        return self._send(
+            "list_rooms",
+            [],
+            query={
+                "status": status,
+                "name_prefix": name_prefix,
+                "created_after": created_after,
+                "created_before": created_before,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
 
     def all_rooms(
         self,
         *,
+        status: RoomStatus | None = None,
+        name_prefix: str | None = None,
+        created_after: datetime.datetime | None = None,
+        created_before: datetime.datetime | None = None,
         limit: int = 50,
         offset: int = 0,
         timeout: float | None = None,
@@ -288,14 +313,32 @@ class Calls(Sender):
         """List rooms, newest first, including ended ones.
 
         Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            status: The status of a room. The only transition is from open to ended.
+            name_prefix: The start of a room's name.
         """
-        return self._all("list_rooms", "rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+        return self._all(
+            "list_rooms",
+            "rooms",
+            [],
+            query={
+                "status": status,
+                "name_prefix": name_prefix,
+                "created_after": created_after,
+                "created_before": created_before,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
 
     def create_room(
         self,
         *,
         name: str,
         empty_timeout_seconds: int | None = None,
+        max_duration_seconds: int | None = None,
         max_participants: int | None = None,
         metadata: Any | None = None,
         template_id: str | None = None,
@@ -318,6 +361,7 @@ class Calls(Sender):
             body={
                 "name": name,
                 "empty_timeout_seconds": empty_timeout_seconds,
+                "max_duration_seconds": max_duration_seconds,
                 "max_participants": max_participants,
                 "metadata": metadata,
                 "template_id": template_id,
@@ -494,10 +538,11 @@ class Calls(Sender):
         room: str,
         identity: str,
         *,
+        revoke: bool | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Disconnect a participant; the token stays valid."""
-        self._send("remove_participant", [room, identity], timeout=timeout)
+        """Disconnect a participant; its token stays valid, unless `revoke` is true."""
+        self._send("remove_participant", [room, identity], query={"revoke": revoke}, timeout=timeout)
 
     def get_participant(
         self,
@@ -1116,14 +1161,22 @@ class Calls(Sender):
         template_id: str,
         *,
         region: Region,
+        auto_record: Mapping[str, Any] | None = None,
+        max_duration_seconds: int | None = None,
         timeout: float | None = None,
     ) -> TemplateSettingsDetail:
         """Set a template's region.
 
         Args:
             region: A media region. Stored and validated; it does not change where traffic goes today.
+            auto_record: A recording that starts by itself when participants join a room of the template.
         """
-        return self._send("update_template_settings", [template_id], body={"region": region}, timeout=timeout)
+        return self._send(
+            "update_template_settings",
+            [template_id],
+            body={"region": region, "auto_record": auto_record, "max_duration_seconds": max_duration_seconds},
+            timeout=timeout,
+        )
 
     def create_token(
         self,
@@ -1308,6 +1361,185 @@ class ExtCalls(Extension):
     that is made for each call: a repeated key returns the first response again, for 24 hours.
     """
 
+    def list_events(
+        self,
+        *,
+        after: int | None = None,
+        since: datetime.datetime | None = None,
+        room: str | None = None,
+        type: EventType | None = None,
+        identity: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> EventRecordPage:
+        """List events, oldest first, from a position or an instant on.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            type: The name of an event.
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+        """
+        return self._send(
+            "list_events",
+            [],
+            query={
+                "after": after,
+                "since": since,
+                "room": room,
+                "type": type,
+                "identity": identity,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    def all_events(
+        self,
+        *,
+        after: int | None = None,
+        since: datetime.datetime | None = None,
+        room: str | None = None,
+        type: EventType | None = None,
+        identity: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[EventRecord]:
+        """List events, oldest first, from a position or an instant on.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            type: The name of an event.
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+        """
+        return self._all(
+            "list_events",
+            "events",
+            [],
+            query={
+                "after": after,
+                "since": since,
+                "room": room,
+                "type": type,
+                "identity": identity,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    def erase_identity(
+        self,
+        identity: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> ErasedIdentity:
+        """Erase a person: remove the participant, delete its recordings, and replace the identity in all
+        records.
+        """
+        return self._send("erase_identity", [identity], idempotency_key=idempotency_key, timeout=timeout)
+
+    def pause_recording(
+        self,
+        egress_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Recording:
+        """Pause a recording; its file continues without the pause."""
+        return self._send("pause_recording", [egress_id], idempotency_key=idempotency_key, timeout=timeout)
+
+    def resume_recording(
+        self,
+        egress_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Recording:
+        """Resume a paused recording."""
+        return self._send("resume_recording", [egress_id], idempotency_key=idempotency_key, timeout=timeout)
+
+    def list_live_rooms(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> LiveRoomPage:
+        """List rooms in which a participant is connected, latest first join first."""
+        return self._send("list_live_rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_live_rooms(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[LiveRoom]:
+        """List rooms in which a participant is connected, latest first join first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all("list_live_rooms", "rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def list_bans(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> BanPage:
+        """List a room's bans, newest first, including bans that are over."""
+        return self._send("list_bans", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_bans(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[Ban]:
+        """List a room's bans, newest first, including bans that are over.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all("list_bans", "bans", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def lift_ban(
+        self,
+        room: str,
+        identity: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Lift a ban; the identity's tokens are valid again, unless they were revoked."""
+        self._send("lift_ban", [room, identity], timeout=timeout)
+
+    def ban_participant(
+        self,
+        room: str,
+        identity: str,
+        *,
+        reason: str | None = None,
+        until: datetime.datetime | None = None,
+        timeout: float | None = None,
+    ) -> Ban:
+        """Ban an identity from a room, and disconnect its participant; change the terms of its ban.
+
+        Args:
+            until: The end of the ban, in the future; absent: until it is lifted.
+        """
+        return self._send("ban_participant", [room, identity], body={"reason": reason, "until": until}, timeout=timeout)
+
     def disable_room_code(
         self,
         room: str,
@@ -1317,6 +1549,148 @@ class ExtCalls(Extension):
     ) -> None:
         """Disable a room code by its id; tokens from earlier exchanges stay valid."""
         self._send("disable_room_code", [room, code_id], timeout=timeout)
+
+    def record_participants(
+        self,
+        room: str,
+        *,
+        destination: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> ParticipantRecordings:
+        """Start a recording of each participant in the room, unless it is being recorded.
+
+        Args:
+            destination: A recording destination of the room's template. Without one, the files are written
+                to the project's local directory.
+        """
+        return self._send(
+            "record_participants",
+            [room],
+            body={"destination": destination},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    def list_worst_sessions(
+        self,
+        *,
+        day: datetime.date | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> MeasuredSessionJsonPage:
+        """List a day's measured sessions, lowest mean score first."""
+        return self._send(
+            "list_worst_sessions", [], query={"day": day, "limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    def all_worst_sessions(
+        self,
+        *,
+        day: datetime.date | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[MeasuredSessionJson]:
+        """List a day's measured sessions, lowest mean score first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all(
+            "list_worst_sessions", "sessions", [], query={"day": day, "limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    def get_session_quality(
+        self,
+        session_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> SessionQuality:
+        """Read the summary of a session's quality."""
+        return self._send("get_session_quality", [session_id], timeout=timeout)
+
+    def list_session_quality_samples(
+        self,
+        session_id: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> SessionQualitySamplePage:
+        """List a session's quality samples, one for each ten seconds while connected, newest first."""
+        return self._send(
+            "list_session_quality_samples", [session_id], query={"limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    def all_session_quality_samples(
+        self,
+        session_id: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[SessionQualitySample]:
+        """List a session's quality samples, one for each ten seconds while connected, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all(
+            "list_session_quality_samples",
+            "samples",
+            [session_id],
+            query={"limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    def update_webhook_endpoint(
+        self,
+        webhook_endpoint_id: str,
+        *,
+        active: bool | None = None,
+        description: str | None = None,
+        events: Sequence[str] | None = None,
+        url: str | None = None,
+        timeout: float | None = None,
+    ) -> WebhookEndpoint:
+        """Change a webhook endpoint; omitted fields stay unchanged.
+
+        Args:
+            active: False: no event is queued, and pending deliveries wait. True also enables an endpoint
+                that the server has disabled.
+            description: Up to 500 characters, without control characters.
+            events: Event types to queue from now on; empty: all.
+            url: http or https, resolving to a public address. Deliveries that are already queued go there,
+                too.
+        """
+        return self._send(
+            "update_webhook_endpoint",
+            [webhook_endpoint_id],
+            body={"active": active, "description": description, "events": events, "url": url},
+            timeout=timeout,
+        )
+
+    def rotate_webhook_secret(
+        self,
+        webhook_endpoint_id: str,
+        *,
+        overlap_seconds: int | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> WebhookSecretRotated:
+        """Replace a webhook endpoint's signing secret, with an overlap of both.
+
+        Args:
+            overlap_seconds: Time for which deliveries are also signed with the previous secret; 86400 by
+                default, 0 for none.
+        """
+        return self._send(
+            "rotate_webhook_secret",
+            [webhook_endpoint_id],
+            body={"overlap_seconds": overlap_seconds},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
 
 
 class AsyncCalls(AsyncSender):
@@ -1577,16 +1951,41 @@ class AsyncCalls(AsyncSender):
     async def list_rooms(
         self,
         *,
+        status: RoomStatus | None = None,
+        name_prefix: str | None = None,
+        created_after: datetime.datetime | None = None,
+        created_before: datetime.datetime | None = None,
         limit: int = 50,
         offset: int = 0,
         timeout: float | None = None,
     ) -> RoomPage:
-        """List rooms, newest first, including ended ones."""
-        return await self._send("list_rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+        """List rooms, newest first, including ended ones.
+
+        Args:
+            status: The status of a room. The only transition is from open to ended.
+            name_prefix: The start of a room's name.
+        """
+        return await self._send(
+            "list_rooms",
+            [],
+            query={
+                "status": status,
+                "name_prefix": name_prefix,
+                "created_after": created_after,
+                "created_before": created_before,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
 
     def all_rooms(
         self,
         *,
+        status: RoomStatus | None = None,
+        name_prefix: str | None = None,
+        created_after: datetime.datetime | None = None,
+        created_before: datetime.datetime | None = None,
         limit: int = 50,
         offset: int = 0,
         timeout: float | None = None,
@@ -1594,14 +1993,32 @@ class AsyncCalls(AsyncSender):
         """List rooms, newest first, including ended ones.
 
         Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            status: The status of a room. The only transition is from open to ended.
+            name_prefix: The start of a room's name.
         """
-        return self._all("list_rooms", "rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+        return self._all(
+            "list_rooms",
+            "rooms",
+            [],
+            query={
+                "status": status,
+                "name_prefix": name_prefix,
+                "created_after": created_after,
+                "created_before": created_before,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
 
     async def create_room(
         self,
         *,
         name: str,
         empty_timeout_seconds: int | None = None,
+        max_duration_seconds: int | None = None,
         max_participants: int | None = None,
         metadata: Any | None = None,
         template_id: str | None = None,
@@ -1624,6 +2041,7 @@ class AsyncCalls(AsyncSender):
             body={
                 "name": name,
                 "empty_timeout_seconds": empty_timeout_seconds,
+                "max_duration_seconds": max_duration_seconds,
                 "max_participants": max_participants,
                 "metadata": metadata,
                 "template_id": template_id,
@@ -1800,10 +2218,11 @@ class AsyncCalls(AsyncSender):
         room: str,
         identity: str,
         *,
+        revoke: bool | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Disconnect a participant; the token stays valid."""
-        await self._send("remove_participant", [room, identity], timeout=timeout)
+        """Disconnect a participant; its token stays valid, unless `revoke` is true."""
+        await self._send("remove_participant", [room, identity], query={"revoke": revoke}, timeout=timeout)
 
     async def get_participant(
         self,
@@ -2424,14 +2843,22 @@ class AsyncCalls(AsyncSender):
         template_id: str,
         *,
         region: Region,
+        auto_record: Mapping[str, Any] | None = None,
+        max_duration_seconds: int | None = None,
         timeout: float | None = None,
     ) -> TemplateSettingsDetail:
         """Set a template's region.
 
         Args:
             region: A media region. Stored and validated; it does not change where traffic goes today.
+            auto_record: A recording that starts by itself when participants join a room of the template.
         """
-        return await self._send("update_template_settings", [template_id], body={"region": region}, timeout=timeout)
+        return await self._send(
+            "update_template_settings",
+            [template_id],
+            body={"region": region, "auto_record": auto_record, "max_duration_seconds": max_duration_seconds},
+            timeout=timeout,
+        )
 
     async def create_token(
         self,
@@ -2616,6 +3043,187 @@ class AsyncExtCalls(AsyncExtension):
     that is made for each call: a repeated key returns the first response again, for 24 hours.
     """
 
+    async def list_events(
+        self,
+        *,
+        after: int | None = None,
+        since: datetime.datetime | None = None,
+        room: str | None = None,
+        type: EventType | None = None,
+        identity: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> EventRecordPage:
+        """List events, oldest first, from a position or an instant on.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            type: The name of an event.
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+        """
+        return await self._send(
+            "list_events",
+            [],
+            query={
+                "after": after,
+                "since": since,
+                "room": room,
+                "type": type,
+                "identity": identity,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    def all_events(
+        self,
+        *,
+        after: int | None = None,
+        since: datetime.datetime | None = None,
+        room: str | None = None,
+        type: EventType | None = None,
+        identity: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[EventRecord]:
+        """List events, oldest first, from a position or an instant on.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            type: The name of an event.
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+        """
+        return self._all(
+            "list_events",
+            "events",
+            [],
+            query={
+                "after": after,
+                "since": since,
+                "room": room,
+                "type": type,
+                "identity": identity,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    async def erase_identity(
+        self,
+        identity: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> ErasedIdentity:
+        """Erase a person: remove the participant, delete its recordings, and replace the identity in all
+        records.
+        """
+        return await self._send("erase_identity", [identity], idempotency_key=idempotency_key, timeout=timeout)
+
+    async def pause_recording(
+        self,
+        egress_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Recording:
+        """Pause a recording; its file continues without the pause."""
+        return await self._send("pause_recording", [egress_id], idempotency_key=idempotency_key, timeout=timeout)
+
+    async def resume_recording(
+        self,
+        egress_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Recording:
+        """Resume a paused recording."""
+        return await self._send("resume_recording", [egress_id], idempotency_key=idempotency_key, timeout=timeout)
+
+    async def list_live_rooms(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> LiveRoomPage:
+        """List rooms in which a participant is connected, latest first join first."""
+        return await self._send("list_live_rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_live_rooms(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[LiveRoom]:
+        """List rooms in which a participant is connected, latest first join first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all("list_live_rooms", "rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    async def list_bans(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> BanPage:
+        """List a room's bans, newest first, including bans that are over."""
+        return await self._send("list_bans", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_bans(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Ban]:
+        """List a room's bans, newest first, including bans that are over.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all("list_bans", "bans", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    async def lift_ban(
+        self,
+        room: str,
+        identity: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Lift a ban; the identity's tokens are valid again, unless they were revoked."""
+        await self._send("lift_ban", [room, identity], timeout=timeout)
+
+    async def ban_participant(
+        self,
+        room: str,
+        identity: str,
+        *,
+        reason: str | None = None,
+        until: datetime.datetime | None = None,
+        timeout: float | None = None,
+    ) -> Ban:
+        """Ban an identity from a room, and disconnect its participant; change the terms of its ban.
+
+        Args:
+            until: The end of the ban, in the future; absent: until it is lifted.
+        """
+        return await self._send(
+            "ban_participant", [room, identity], body={"reason": reason, "until": until}, timeout=timeout
+        )
+
     async def disable_room_code(
         self,
         room: str,
@@ -2625,3 +3233,145 @@ class AsyncExtCalls(AsyncExtension):
     ) -> None:
         """Disable a room code by its id; tokens from earlier exchanges stay valid."""
         await self._send("disable_room_code", [room, code_id], timeout=timeout)
+
+    async def record_participants(
+        self,
+        room: str,
+        *,
+        destination: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> ParticipantRecordings:
+        """Start a recording of each participant in the room, unless it is being recorded.
+
+        Args:
+            destination: A recording destination of the room's template. Without one, the files are written
+                to the project's local directory.
+        """
+        return await self._send(
+            "record_participants",
+            [room],
+            body={"destination": destination},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    async def list_worst_sessions(
+        self,
+        *,
+        day: datetime.date | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> MeasuredSessionJsonPage:
+        """List a day's measured sessions, lowest mean score first."""
+        return await self._send(
+            "list_worst_sessions", [], query={"day": day, "limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    def all_worst_sessions(
+        self,
+        *,
+        day: datetime.date | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[MeasuredSessionJson]:
+        """List a day's measured sessions, lowest mean score first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all(
+            "list_worst_sessions", "sessions", [], query={"day": day, "limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    async def get_session_quality(
+        self,
+        session_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> SessionQuality:
+        """Read the summary of a session's quality."""
+        return await self._send("get_session_quality", [session_id], timeout=timeout)
+
+    async def list_session_quality_samples(
+        self,
+        session_id: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> SessionQualitySamplePage:
+        """List a session's quality samples, one for each ten seconds while connected, newest first."""
+        return await self._send(
+            "list_session_quality_samples", [session_id], query={"limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    def all_session_quality_samples(
+        self,
+        session_id: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[SessionQualitySample]:
+        """List a session's quality samples, one for each ten seconds while connected, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all(
+            "list_session_quality_samples",
+            "samples",
+            [session_id],
+            query={"limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    async def update_webhook_endpoint(
+        self,
+        webhook_endpoint_id: str,
+        *,
+        active: bool | None = None,
+        description: str | None = None,
+        events: Sequence[str] | None = None,
+        url: str | None = None,
+        timeout: float | None = None,
+    ) -> WebhookEndpoint:
+        """Change a webhook endpoint; omitted fields stay unchanged.
+
+        Args:
+            active: False: no event is queued, and pending deliveries wait. True also enables an endpoint
+                that the server has disabled.
+            description: Up to 500 characters, without control characters.
+            events: Event types to queue from now on; empty: all.
+            url: http or https, resolving to a public address. Deliveries that are already queued go there,
+                too.
+        """
+        return await self._send(
+            "update_webhook_endpoint",
+            [webhook_endpoint_id],
+            body={"active": active, "description": description, "events": events, "url": url},
+            timeout=timeout,
+        )
+
+    async def rotate_webhook_secret(
+        self,
+        webhook_endpoint_id: str,
+        *,
+        overlap_seconds: int | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> WebhookSecretRotated:
+        """Replace a webhook endpoint's signing secret, with an overlap of both.
+
+        Args:
+            overlap_seconds: Time for which deliveries are also signed with the previous secret; 86400 by
+                default, 0 for none.
+        """
+        return await self._send(
+            "rotate_webhook_secret",
+            [webhook_endpoint_id],
+            body={"overlap_seconds": overlap_seconds},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )

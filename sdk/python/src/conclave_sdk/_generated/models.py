@@ -18,20 +18,29 @@ __all__ = [
     "AudioProfile",
     "AzureDestination",
     "AzureDestinationInput",
+    "Ban",
+    "BanPage",
     "Broadcast",
     "BroadcastEndedEvent",
     "BroadcastFailedEvent",
     "BroadcastPage",
     "BroadcastStartedEvent",
     "BroadcastUpdatedEvent",
+    "ClientProgram",
     "DataKind",
     "DataSent",
     "DeliveryStatus",
     "Destination",
     "DestinationKind",
     "DestinationList",
+    "DirectionQuality",
+    "DirectionQualitySample",
     "EgressStatus",
+    "ErasedIdentity",
+    "ErasedRowCounts",
     "Event",
+    "EventRecord",
+    "EventRecordPage",
     "EventType",
     "GcpDestination",
     "GcpDestinationInput",
@@ -43,6 +52,11 @@ __all__ = [
     "IngressStatus",
     "InputType",
     "Layout",
+    "LiveRoom",
+    "LiveRoomPage",
+    "MeasuredSessionJson",
+    "MeasuredSessionJsonPage",
+    "MediaConnection",
     "MutedTrack",
     "NewAzureDestination",
     "NewGcpDestination",
@@ -55,6 +69,8 @@ __all__ = [
     "ParticipantPage",
     "ParticipantPublishLimitClearedEvent",
     "ParticipantPublishLimitExceededEvent",
+    "ParticipantRecording",
+    "ParticipantRecordings",
     "ParticipantRoleChangedEvent",
     "ParticipantState",
     "Permissions",
@@ -63,6 +79,7 @@ __all__ = [
     "PlanStatus",
     "PublishKind",
     "QuotaState",
+    "ReconnectCounts",
     "Recording",
     "RecordingEndedEvent",
     "RecordingFailedEvent",
@@ -96,6 +113,10 @@ __all__ = [
     "Session",
     "SessionDetail",
     "SessionPage",
+    "SessionQuality",
+    "SessionQualitySample",
+    "SessionQualitySamplePage",
+    "SessionQualitySummary",
     "SessionTrack",
     "Template",
     "TemplatePage",
@@ -108,6 +129,7 @@ __all__ = [
     "TrackPublishedEvent",
     "TrackSource",
     "TrackUnpublishedEvent",
+    "UnrecordedParticipant",
     "Usage",
     "UsageDay",
     "VideoCodec",
@@ -117,7 +139,9 @@ __all__ = [
     "WebhookDeliveryPage",
     "WebhookEndpoint",
     "WebhookEndpointCreated",
+    "WebhookEndpointDisabledEvent",
     "WebhookEndpointPage",
+    "WebhookSecretRotated",
     "WebhookTestEvent",
 ]
 AudioCodec: TypeAlias = Literal["opus"]
@@ -161,6 +185,8 @@ InputType: TypeAlias = Literal["rtmp", "whip"]
 """The protocol by which an encoder publishes."""
 Layout: TypeAlias = Literal["speaker", "grid"]
 """The arrangement of the participants in a composite video of the room."""
+MediaConnection: TypeAlias = Literal["udp", "tcp", "turn"]
+"""Way by which media reaches a participant."""
 ParticipantKind: TypeAlias = Literal["standard", "ingress", "egress", "sip", "agent"]
 """The kind of a participant."""
 ParticipantState: TypeAlias = Literal["joining", "joined", "active", "disconnected"]
@@ -206,6 +232,35 @@ class AzureDestination(Model):
     """The account's key; reads back as `***`."""
     prefix: str | None = None
     """A prefix of each file's path."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Ban(Model):
+    """An identity that may not join a room."""
+
+    id: str
+    """The id of a ban of an identity from a room."""
+    room: str
+    """The name of a room, which a project uses once."""
+    identity: str
+    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
+    `..`, which HTTP clients resolve as steps in a path.
+    """
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    reason: str | None = None
+    until: datetime.datetime | None = None
+    """The identity may join again from this time on; absent: the ban lasts until it is lifted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class BanPage(Model):
+    """A page of a list."""
+
+    bans: list[Ban]
+    limit: int
+    offset: int
+    has_more: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -319,6 +374,19 @@ class BroadcastUpdatedEvent(Model):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class ClientProgram(Model):
+    """The client's program. A text is empty if the client does not state it."""
+
+    sdk: str
+    """Such as `js`."""
+    version: str
+    """The SDK's version."""
+    browser: str
+    """With its version."""
+    os: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class DataSent(Model):
     """Response to a sent message."""
 
@@ -351,6 +419,121 @@ class DestinationList(Model):
     """All of a template's destinations, newest first."""
 
     destinations: list[Destination]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class DirectionQuality(Model):
+    """A session's media in one direction."""
+
+    packets: int
+    loss: float
+    """Share of lost packets, 0 to 1."""
+    kbps: int
+    """Mean bitrate."""
+    width: int
+    """Width of the largest video; 0 without video, or if its publisher does not state it."""
+    height: int
+    """Height of the largest video."""
+    freezes: int
+    """Freezes of videos from cameras."""
+    frozen_ms: int
+    """Total length of the freezes."""
+    layer_switches: int
+    """Changes of the forwarded simulcast or SVC layer."""
+    codecs: list[str]
+    """In the order of first use."""
+    frame_rate: int | None = None
+    """Mean frames per second of the largest video."""
+    jitter_ms: int | None = None
+    """Mean of the samples' jitter."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class DirectionQualitySample(Model):
+    """Measurements of a session's media in one direction, in ten seconds."""
+
+    packets: int
+    loss: float
+    """Share of lost packets, 0 to 1."""
+    kbps: int
+    width: int
+    """Width of the largest video; 0 without video, or if its publisher does not state it."""
+    height: int
+    """Height of the largest video."""
+    frame_rate: int
+    """Frames per second of the largest video."""
+    freezes: int
+    frozen_ms: int
+    layer_switches: int
+    jitter_ms: int | None = None
+    """Largest jitter of a stream."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class ErasedIdentity(Model):
+    """Result of an erasure."""
+
+    replacement: str
+    """Random identity that the person's rows have from now on. It cannot be turned back."""
+    changed: ErasedRowCounts
+    """Rows that were changed by this call."""
+    deleted_files: int
+    """Recording files of the participant, and of its tracks, that were deleted by this call."""
+    remaining_recordings: list[Recording]
+    """Recordings whose files remain and in which the person may be seen or heard, oldest first, at most
+    1,000: composites, files at destinations, and files that are not on this server.
+    """
+    has_more: bool
+    """Whether there are more of them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class ErasedRowCounts(Model):
+    """Changed rows by kind."""
+
+    sessions: int
+    role_changes: int
+    """Role changes of the participant, and by the participant."""
+    codes: int
+    """Room codes that were locked to the identity. They are disabled."""
+    ingresses: int
+    """Ingress endpoints. They are deleted."""
+    recordings: int
+    """Recordings of the participant and of its tracks."""
+    bans: int
+    """Bans, without their reasons, and revocations of tokens."""
+    events: int
+    """Events, with their webhook deliveries."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class EventRecord(Model):
+    """An event of the project."""
+
+    id: int
+    """Larger than the id of every earlier event of the project."""
+    type: str
+    room: str
+    created_at: datetime.datetime
+    """When the event was recorded; `occurred_at` in the payload is when it happened."""
+    payload: dict[str, Any]
+    """The event as webhook endpoints receive it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class EventRecordPage(Model):
+    """A page of a list."""
+
+    events: list[EventRecord]
+    limit: int
+    offset: int
+    has_more: bool
+    cursor: int
+    """The position after this page: `after` of the next request."""
+    gap: bool
+    """Whether items after `after` are missing: they were deleted because of their age, or the server's
+    records are older than `after`.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -478,6 +661,90 @@ class IngressStartedEvent(Model):
     """The id of the ingress endpoint."""
     ingress_status: IngressStatus
     """Its status at the time of the event."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class LiveRoom(Model):
+    """A room in which a participant is connected."""
+
+    id: str
+    """The key of a room's record."""
+    project_id: str
+    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    name: str
+    """The name of a room, which a project uses once."""
+    namespaced_name: str
+    """The media plane's name: project id, a dot, then the room name."""
+    max_participants: int
+    empty_timeout_seconds: int
+    status: RoomStatus
+    """The status of a room. The only transition is from open to ended."""
+    created_at: datetime.datetime
+    participant_count: int
+    """Connected participants, including hidden ones."""
+    publisher_count: int
+    """Connected participants that publish a track."""
+    recording: bool
+    """Whether a recording runs."""
+    broadcasting: bool
+    """Whether a broadcast runs."""
+    ended_at: datetime.datetime | None = None
+    """Absent while open."""
+    max_duration_seconds: int | None = None
+    metadata: Any = None
+    started_at: datetime.datetime | None = None
+    """Absent until the first participant joins."""
+    template_id: str | None = None
+    """Null when the project has no default template."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class LiveRoomPage(Model):
+    """A page of a list."""
+
+    rooms: list[LiveRoom]
+    limit: int
+    offset: int
+    has_more: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class MeasuredSessionJson(Model):
+    """A session with the sum of its samples."""
+
+    id: str
+    """The id of a session: one join of one participant."""
+    room: str
+    """The name of a room, which a project uses once."""
+    namespaced_room: str
+    """The name of a room on the media plane: project id, dot, room name."""
+    participant_identity: str
+    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
+    `..`, which HTTP clients resolve as steps in a path.
+    """
+    participant_sid: str
+    """The id that the media plane gives to one join of a participant."""
+    role: str | None
+    """Null if the token had no role."""
+    joined_at: datetime.datetime
+    duration_seconds: int
+    """Measured until `left_at`, or until now for an open session."""
+    track_count: int
+    """Tracks published during the session."""
+    quality: SessionQualitySummary
+    """The sum of a session's samples."""
+    left_at: datetime.datetime | None = None
+    """Absent while connected."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class MeasuredSessionJsonPage(Model):
+    """A page of a list."""
+
+    sessions: list[MeasuredSessionJson]
+    limit: int
+    offset: int
+    has_more: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -634,6 +901,55 @@ class ParticipantPublishLimitExceededEvent(Model):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class ParticipantRecording(Model):
+    """A participant's recording."""
+
+    id: str
+    """The key of a recording's or a broadcast's record."""
+    project_id: str
+    """The id of a project: `prj_` and twelve lower-case hex digits."""
+    room: str
+    """The name of a room, which a project uses once."""
+    namespaced_room: str
+    """The name of a room on the media plane: project id, dot, room name."""
+    egress_id: str
+    """Id for later calls."""
+    started_at: datetime.datetime
+    created_at: datetime.datetime
+    type: RecordingType
+    """The part of a room that a recording contains."""
+    status: EgressStatus
+    """The status of a recording or a broadcast. It only moves forward, and never leaves one of the last
+    four.
+    """
+    filepath: str
+    """Path inside the project's recording directory, or the destination."""
+    identity: str
+    """The recorded participant."""
+    destination: str | None = None
+    """Destination that was used, if one was named."""
+    destination_id: str | None = None
+    """The id of a destination: `dst_` and twelve lower-case hex digits."""
+    ended_at: datetime.datetime | None = None
+    """Absent until the status is final."""
+    error: str | None = None
+    """Set when the status is `failed`."""
+    paused: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class ParticipantRecordings(Model):
+    """Recordings of a room's participants."""
+
+    recordings: list[ParticipantRecording]
+    """One recording per participant, by the time of the join. A participant that was being recorded keeps
+    its recording.
+    """
+    refused: list[UnrecordedParticipant] | None = None
+    """Participants whose recording was not started; absent if there are none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class ParticipantRoleChangedEvent(Model):
     """A participant has been given another role."""
 
@@ -708,6 +1024,22 @@ class PlanStatus(Model):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class ReconnectCounts(Model):
+    """Resumes of a session by its client."""
+
+    total: int
+    """All, including those without a stated reason."""
+    signal: int
+    """The WebSocket was lost."""
+    publisher: int
+    """The connection for publishing failed."""
+    subscriber: int
+    """The connection for receiving failed."""
+    candidate: int
+    """The client changed its way to the server."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Recording(Model):
     """A recording."""
 
@@ -739,6 +1071,7 @@ class Recording(Model):
     """Absent until the status is final."""
     error: str | None = None
     """Set when the status is `failed`."""
+    paused: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -977,6 +1310,7 @@ class Room(Model):
     created_at: datetime.datetime
     ended_at: datetime.datetime | None = None
     """Absent while open."""
+    max_duration_seconds: int | None = None
     metadata: Any = None
     started_at: datetime.datetime | None = None
     """Absent until the first participant joins."""
@@ -1148,6 +1482,86 @@ class SessionPage(Model):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class SessionQuality(Model):
+    """A session's quality."""
+
+    session_id: str
+    """The id of a session: one join of one participant."""
+    summary: SessionQualitySummary | None = None
+    """Up to a minute old while the session is open. Absent if nothing was measured: with LiveKit as the
+    media plane, for participants of the sandbox, and in a session's first seconds.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class SessionQualitySample(Model):
+    """Measurements of a session in ten seconds."""
+
+    at: datetime.datetime
+    """End of the interval."""
+    seconds: float
+    """Length of the interval."""
+    interruptions: int
+    """Times without a packet from the client for 10 s."""
+    reconnects: int
+    """Resumes of the session by its client."""
+    sent: DirectionQualitySample
+    """Media from the client."""
+    received: DirectionQualitySample
+    """Media to the client."""
+    connection: MediaConnection | None = None
+    """`udp`, `tcp` or `turn`."""
+    estimate_kbps: int | None = None
+    """Estimated bandwidth to the client."""
+    round_trip_ms: int | None = None
+    """Mean round-trip time."""
+    score: float | None = None
+    """Mean estimated opinion score, 1 to 4.5."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class SessionQualitySamplePage(Model):
+    """A page of a list."""
+
+    samples: list[SessionQualitySample]
+    limit: int
+    offset: int
+    has_more: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class SessionQualitySummary(Model):
+    """The sum of a session's samples."""
+
+    measured_seconds: float
+    """Measured time."""
+    interruptions: int
+    """Times without a packet from the client for 10 s."""
+    reconnects: ReconnectCounts
+    """Resumes of a session by its client."""
+    sent: DirectionQuality
+    """Media from the client."""
+    received: DirectionQuality
+    """Media to the client."""
+    client: ClientProgram | None = None
+    """The client's program, as it states it. Absent if it states none."""
+    connection: MediaConnection | None = None
+    """`udp`, `tcp` or `turn` (this server's TURN server); absent for RTMP encoders."""
+    failure: str | None = None
+    """Why the media failed: `negotiation`, `answer_timeout`, `silent`, `closed`, `capacity`,
+    `too_many_commands` or `channels`. Absent if it did not.
+    """
+    lowest_score: float | None = None
+    """Lowest score of a sample."""
+    max_round_trip_ms: int | None = None
+    """Highest round-trip time of a sample."""
+    round_trip_ms: int | None = None
+    """Mean round-trip time."""
+    score: float | None = None
+    """Mean estimated opinion score, 1 to 4.5, from loss and delay."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class SessionTrack(Model):
     """A track published during a session."""
 
@@ -1205,6 +1619,9 @@ class TemplateSettings(Model):
 
     region: Region
     """A media region. Stored and validated; it does not change where traffic goes today."""
+    auto_record: dict[str, Any] | None = None
+    """A recording that starts by itself when participants join a room of the template."""
+    max_duration_seconds: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -1217,6 +1634,9 @@ class TemplateSettingsDetail(Model):
     region_enforced: bool
     """False while a single media region runs."""
     region_note: str
+    auto_record: dict[str, Any] | None = None
+    """A recording that starts by itself when participants join a room of the template."""
+    max_duration_seconds: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -1315,6 +1735,20 @@ class TrackUnpublishedEvent(Model):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class UnrecordedParticipant(Model):
+    """A participant whose recording was not started."""
+
+    identity: str
+    """The identity of a participant, unique in its room while the participant is connected. Not `.` or
+    `..`, which HTTP clients resolve as steps in a path.
+    """
+    code: str = field(metadata=SECRET)
+    """The code of the error that a request for this recording alone would get."""
+    message: str
+    """The reason."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Usage(Model):
     """A project's usage."""
 
@@ -1397,6 +1831,13 @@ class WebhookEndpoint(Model):
     url: str
     active: bool
     created_at: datetime.datetime
+    description: str | None = None
+    disabled_at: datetime.datetime | None = None
+    """An instant in UTC: RFC 3339 with milliseconds and `Z`."""
+    disabled_reason: str | None = None
+    events: list[str] | None = None
+    previous_secret_expires_at: datetime.datetime | None = None
+    """An instant in UTC: RFC 3339 with milliseconds and `Z`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -1413,6 +1854,25 @@ class WebhookEndpointCreated(Model):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class WebhookEndpointDisabledEvent(Model):
+    """Sent once to an endpoint that the server has disabled, because no delivery was accepted for days. It
+    is about no room.
+    """
+
+    type: Literal["webhook.endpoint_disabled"] = "webhook.endpoint_disabled"
+    occurred_at: datetime.datetime
+    """The instant by the server's clock."""
+    project_id: str
+    """The project that owns the webhook endpoint."""
+    endpoint_id: str
+    """The webhook endpoint's id."""
+    reason: str
+    """Since when attempts have failed, and the last error."""
+    room: str | None = None
+    """The name of a room, which a project uses once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class WebhookEndpointPage(Model):
     """A page of a list."""
 
@@ -1420,6 +1880,18 @@ class WebhookEndpointPage(Model):
     limit: int
     offset: int
     has_more: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class WebhookSecretRotated(Model):
+    """A webhook endpoint's new secret."""
+
+    id: str
+    """The id of a webhook endpoint."""
+    secret: str = field(metadata=SECRET)
+    """The new signing secret, shown only in this response."""
+    previous_secret_expires_at: datetime.datetime | None = None
+    """Time until which deliveries are also signed with the previous secret; absent without an overlap."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -1635,6 +2107,9 @@ class S3DestinationInput(TypedDict):
 class TemplateSettingsInput(TypedDict):
     """Settings of a template to create or change."""
 
+    auto_record: NotRequired[Mapping[str, Any] | None]
+    """A recording that starts by itself when participants join a room of the template."""
+    max_duration_seconds: NotRequired[int]
     region: NotRequired[Region]
     """Default `auto`; an update without it leaves the region unchanged."""
 
@@ -1675,6 +2150,7 @@ Event: TypeAlias = (
     | BroadcastFailedEvent
     | IngressStartedEvent
     | IngressEndedEvent
+    | WebhookEndpointDisabledEvent
     | WebhookTestEvent
 )
 """What a webhook reports: one of the 20 events, or the event that tests an endpoint."""
