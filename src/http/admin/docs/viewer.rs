@@ -98,7 +98,7 @@ const STYLE: &str = include_str!("viewer.css");
 const FETCH_SITE: &str = "sec-fetch-site";
 
 /// Documentation page for each operation group: group, title, URL.
-const PAGES: [(&str, &str, &str); 14] = [
+const PAGES: [(&str, &str, &str); 15] = [
     ("rooms", "Rooms", "/docs/operations.html#rooms"),
     ("participants", "Roles", "/docs/operations.html#roles"),
     (
@@ -132,6 +132,7 @@ const PAGES: [(&str, &str, &str); 14] = [
         "/docs/tenants.html#personal-data",
     ),
     ("usage", "Billing", "/docs/billing.html"),
+    ("events", "Event history", "/docs/webhooks.html#event-history"),
     ("webhooks", "Webhooks", "/docs/webhooks.html"),
 ];
 
