@@ -211,7 +211,8 @@ pub struct EgressPlan {
     pub output: EgressOutput,
     /// Destination named in the request, if any.
     pub destination: Option<UsedDestination>,
-    /// Whether the room starts it by itself, at most once ([`AutoRecord`](crate::template::AutoRecord)).
+    /// Whether it is refused if the room's automatic composite was started, or the participant is being recorded: it starts by itself
+    /// ([`AutoRecord`](crate::template::AutoRecord)), or for each participant by one request.
     pub is_automatic: bool,
 }
 

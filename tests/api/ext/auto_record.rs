@@ -244,6 +244,24 @@ fn each_participant_has_one_running_recording_across_rejoins_and_hidden_ones_hav
 }
 
 #[test]
+fn a_participant_that_rejoins_while_its_recording_ends_is_recorded_again() {
+    let app = TestApp::start();
+    set(&app, json!({"type": "participant"}));
+    app.room("standup");
+    let alice = app.join("standup", "alice", "host");
+    let recording = wait_for(&app, 1).remove(0);
+    let id = recording["egress_id"].as_str().unwrap();
+    let stopped = app
+        .post(&format!("/v1/recordings/{id}/stop"))
+        .send()
+        .expect(200);
+    assert_eq!(stopped["status"], "ending");
+    app.leave(&alice, true);
+    app.join("standup", "alice", "host");
+    wait_for(&app, 2);
+}
+
+#[test]
 fn a_start_that_is_refused_leaves_one_failed_recording_with_the_reason_and_its_event() {
     let (app, receiver) = (TestApp::start(), Receiver::start());
     app.endpoint(&receiver.url);

@@ -351,6 +351,24 @@ fn a_webrtc_client_with_a_ban_or_a_revoked_token_gets_403() {
 }
 
 #[test]
+fn a_revoked_token_does_not_resume_a_later_join() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let revoked = app.token("standup", "mallory", "guest");
+    app.delete(REVOKE).send().expect_empty(204);
+    let new = app.token("standup", "mallory", "guest");
+    let mut joined = Client::connect(&app, &format!("/rtc{}", query(&new))).unwrap();
+    let sid = joined.sid();
+    let resume = |token: &str| {
+        let path = format!("/rtc{}&reconnect=1&sid={sid}", query(token));
+        Client::connect(&app, &path).unwrap()
+    };
+    resume(&revoked).expect_no_resume();
+    joined.expect_pong();
+    resume(&new).expect_resume();
+}
+
+#[test]
 fn livekits_participants_are_removed_when_they_join_with_a_ban_or_a_revoked_token() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
     app.endpoint(&receiver.url);

@@ -224,6 +224,32 @@ fn every_visible_participant_is_recorded_by_one_call_and_nobody_twice() {
 }
 
 #[test]
+fn a_participant_is_recorded_once_by_requests_at_the_same_time_and_again_while_its_recording_ends()
+{
+    let app = TestApp::start();
+    app.room("standup");
+    app.join("standup", "alice", "host");
+    let id = |answer: &Value| {
+        let recordings = answer["recordings"].as_array().unwrap();
+        assert_eq!(recordings.len(), 1, "{answer}");
+        recordings[0]["egress_id"].as_str().unwrap().to_owned()
+    };
+    let ids: Vec<_> = std::thread::scope(|scope| {
+        let starts: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| id(&record_participants(&app, "standup").expect(201))))
+            .collect();
+        let joined = starts.into_iter().map(|start| start.join().unwrap());
+        joined.collect()
+    });
+    assert!(ids.iter().all(|other| *other == ids[0]), "{ids:?}");
+    app.post(&format!("/v1/recordings/{}/stop", ids[0]))
+        .send()
+        .expect(200);
+    let again = id(&record_participants(&app, "standup").expect(201));
+    assert_ne!(again, ids[0]);
+}
+
+#[test]
 fn recording_participants_is_refused_as_a_single_recording_is() {
     let app = TestApp::start();
     app.room("standup");

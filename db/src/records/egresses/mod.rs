@@ -136,8 +136,10 @@ fn insert(
 }
 
 const CLAIM: &str = "UPDATE rooms SET auto_record = NULL WHERE id = ?1 AND project_id = ?2 AND auto_record IS NOT NULL";
+/// One that is ending contains nothing new, perhaps for as long as its upload takes.
 const IS_RECORDED: &str = "SELECT EXISTS (SELECT 1 FROM egresses
-     WHERE project_id = ?1 AND ended_at IS NULL AND room = ?2 AND recording_type = 'participant' AND source_identity = ?3)";
+     WHERE project_id = ?1 AND ended_at IS NULL AND room = ?2 AND recording_type = 'participant' AND source_identity = ?3
+         AND status <> 'ending')";
 
 /// Refuses a second automatic recording: a room has one composite at most, and a participant one running recording. In the transaction
 /// of the record, so that neither a restart nor two requests at once start it twice.

@@ -83,7 +83,7 @@ const SELECT_ALL_CONNECTED: &str = select_participants!("project_id = ?1");
 /// keeps the planner from searching all egresses of a kind.
 pub(crate) const SELECT_LIVE_ROOMS: &str =
     "SELECT id, project_id, name, max_participants, empty_timeout_seconds, max_duration_seconds, metadata, status, template_id,
-            created_at, started_at, ended_at, empty_deadline,
+            auto_record, created_at, started_at, ended_at, empty_deadline,
             (SELECT count(*) FROM sessions s WHERE s.room_id = rooms.id AND s.left_at IS NULL) AS participants,
             (SELECT count(*) FROM sessions s WHERE s.room_id = rooms.id AND s.left_at IS NULL
                 AND EXISTS (SELECT 1 FROM tracks t WHERE t.session_id = s.id AND t.ended_at IS NULL)) AS publishers,

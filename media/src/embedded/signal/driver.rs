@@ -223,7 +223,9 @@ fn attach(
         .present(sid)
         .ok()
         .filter(|local| *local.identity() == claims.identity)?;
-    if !is_own(local.participant().exchange()) {
+    // Nor does a token that was revoked resume a later join, whose token names the revocation. A resume asks no room actor.
+    let is_known = claims.revocation() == local.participant().known_revocation();
+    if !is_known || !is_own(local.participant().exchange()) {
         return None;
     }
     // Released before the send, which locks the sessions' channels.

@@ -2,7 +2,7 @@
 
 use conclave_actors::TreeError;
 use conclave_actors::recording::FileChooser;
-use conclave_model::egress::{EgressKind, EgressSource, UsedDestination};
+use conclave_model::egress::{Egress, EgressKind, EgressSource, UsedDestination};
 use conclave_model::non_null::non_null;
 use conclave_model::participant::Participant;
 use conclave_model::plan::Feature;
@@ -232,6 +232,23 @@ async fn recordable(context: &RequestContext, room: &Room) -> Result<Vec<Partici
     Ok(present)
 }
 
+/// Returns a participant's running recording; `None` also while one is ending, which contains nothing new.
+async fn running(
+    context: &RequestContext,
+    room: &Room,
+    identity: &Identity,
+) -> Result<Option<Egress>> {
+    let running = context
+        .state
+        .store
+        .egresses()
+        .running_in(room.project_id.clone(), room.name.clone())
+        .await?;
+    Ok(running
+        .into_iter()
+        .find(|egress| egress.is_running() && egress.identity.as_ref() == Some(identity)))
+}
+
 /// Starts a participant's recording, or returns the running one.
 async fn start(
     context: &RequestContext,
@@ -240,16 +257,8 @@ async fn start(
     destination: Option<UsedDestination>,
 ) -> Result<Recording> {
     let state = &context.state;
-    let running = state
-        .store
-        .egresses()
-        .running_in(room.project_id.clone(), room.name.clone())
-        .await?;
     // Read for each start: another request, or the room itself, may have started one meanwhile.
-    let running = running
-        .into_iter()
-        .find(|egress| egress.identity.as_ref() == Some(identity));
-    if let Some(running) = running {
+    if let Some(running) = running(context, room, identity).await? {
         return running.try_into();
     }
     let files = FileChooser {
@@ -261,7 +270,16 @@ async fn start(
     let output = files
         .output(room, &source, None, destination.as_ref())
         .await?;
-    let plan = egress::plan(context, room, source, output, destination).await?;
-    let started: Result<_, TreeError> = state.tree.start_egress(plan, None).await;
-    started.map_err(ApiError::from)?.try_into()
+    let mut plan = egress::plan(context, room, source, output, destination).await?;
+    // Checked again where it is written, so that of two starts at once only one goes on.
+    plan.is_automatic = true;
+    let refused = match state.tree.start_egress(plan, None).await {
+        Ok(started) => return started.try_into(),
+        Err(error) => error,
+    };
+    let is_known = matches!(&refused, TreeError::Refused(problem) if problem.code == ErrorCode::RecordingExists);
+    if is_known && let Some(running) = running(context, room, identity).await? {
+        return running.try_into();
+    }
+    Err(ApiError::from(refused))
 }

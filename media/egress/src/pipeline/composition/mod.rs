@@ -318,7 +318,12 @@ impl CompositePipeline {
             }
             self.schedule.advance(due);
         }
-        self.pauses.forget_until(self.schedule.done().min(until));
+        // `complete_video` may still write the last frame that was due.
+        let last_frame = self
+            .last_due
+            .map_or(Duration::MAX, |last| self.schedule.frame_time(last));
+        let done = self.schedule.done().min(until).min(last_frame);
+        self.pauses.forget_until(done);
         Ok(())
     }
 

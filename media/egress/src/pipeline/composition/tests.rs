@@ -657,3 +657,29 @@ fn a_recording_that_is_stopped_during_a_pause_ends_where_the_pause_started() {
         (millis(980), millis(980))
     );
 }
+
+#[test]
+fn a_last_frame_from_before_a_pause_is_written_at_its_own_time() {
+    let media = Media {
+        has_video: true,
+        has_audio: true,
+    };
+    let mut fixture = Fixture::new(Arrangement::Room(Layout::Grid), media, "/nowhere/ffmpeg");
+    // So that the recording can be stopped between the end of the pause and the next frame.
+    fixture.pipeline.schedule = Schedule::new(media, 30);
+    let (start, output) = (fixture.pipeline.start, Arc::clone(&fixture.output));
+    let alice = vec![participant("alice", &[])];
+    fixture.pipeline.schedule_inputs(alice, start);
+    fixture.compose_until(millis(900));
+    output.lock().unwrap().is_full = true;
+    fixture.pipeline.set_paused(true, start + millis(1_000));
+    fixture.compose_until(millis(1_500));
+    fixture.pipeline.set_paused(false, start + millis(2_005));
+    fixture.compose_until(millis(2_025));
+    // Moved into the past, so that `finish` does not wait.
+    fixture.pipeline.start -= DELAY + millis(2_025);
+    let end = fixture.pipeline.start + millis(2_025);
+    assert_eq!(Box::new(fixture.pipeline).finish(end), Ok(true));
+    let last = output.lock().unwrap().frames.last().map(|(at, _)| *at);
+    assert_eq!(last, Some(Duration::from_micros(966_666)));
+}
