@@ -86,7 +86,7 @@ fn a_change_that_is_not_allowed_changes_nothing() {
         (
             json!({"events": ["webhook.test"]}),
             "invalid_request",
-            "events.0",
+            "events[0]",
         ),
         (json!({"active": 1}), "invalid_request", "active"),
         (

@@ -284,6 +284,7 @@ impl Worker {
         let streams = self.tracks.insert(track);
         if let Some(peer) = self.roster.get_mut(key) {
             peer.published.push(streams);
+            peer.meter.record_sent_codec(codec.name());
         }
         self.share_track(streams);
         self.emit(

@@ -322,6 +322,7 @@ impl Worker {
         let track_key = self.tracks.insert(track);
         if let Some((peer, room)) = self.roster.with_room(key) {
             peer.published.push(track_key);
+            peer.meter.record_sent_codec(codec.name());
             room.tracks.insert(sid.clone(), track_key);
         }
         self.share_track(track_key);

@@ -17,7 +17,6 @@ use conclave_model::quality::{
 use str0m::net::Protocol;
 
 use super::Worker;
-use super::session_meter::DirectionCodecs;
 use super::tracks::PublishedTrack;
 use crate::codec::TrackMedium;
 use crate::event::QualityReport;
@@ -90,8 +89,8 @@ impl Worker {
             let rate = (u64::from(frames) * 1_000 + millis / 2) / millis;
             u32::try_from(rate).unwrap_or(u32::MAX)
         };
-        let (sent, sent_codecs, sent_bits) = self.measure_published(key);
-        let (received, received_codecs) = self.measure_received(key);
+        let (sent, sent_bits) = self.measure_published(key);
+        let received = self.measure_received(key);
         let up = self.take_link(publisher);
         // In single mode, one connection has both directions.
         let down = if publisher == subscriber {
@@ -142,11 +141,7 @@ impl Worker {
             received,
             ..QualitySample::default()
         };
-        let codecs = DirectionCodecs {
-            sent: sent_codecs,
-            received: received_codecs,
-        };
-        let (sample, summary) = peer.meter.add(measured, &codecs, is_last, self.now);
+        let (sample, summary) = peer.meter.add(measured, is_last, self.now);
         let Some(room) = self.roster.room(room) else {
             return;
         };
@@ -160,17 +155,16 @@ impl Worker {
         });
     }
 
-    /// Returns the videos that a participant publishes, the names of its codecs, and its bits per second.
-    fn measure_published(&mut self, key: PeerKey) -> (VideoMeter, Vec<&'static str>, u64) {
-        let (mut video, mut codecs, mut bits) = (VideoMeter::default(), Vec::new(), 0);
+    /// Returns the videos that a participant publishes, and its bits per second.
+    fn measure_published(&mut self, key: PeerKey) -> (VideoMeter, u64) {
+        let (mut video, mut bits) = (VideoMeter::default(), 0);
         let Some(peer) = self.roster.get(key) else {
-            return (video, codecs, bits);
+            return (video, bits);
         };
         for track in &peer.published {
             let Some(track) = self.tracks.get_mut(*track) else {
                 continue;
             };
-            codecs.push(track.codec.name());
             bits += track
                 .layers
                 .iter()
@@ -190,14 +184,14 @@ impl Worker {
                 video.add(track.source, track.layer_size(best), counts[best]);
             }
         }
-        (video, codecs, bits)
+        (video, bits)
     }
 
-    /// Returns the videos that a participant receives, and the names of its codecs.
-    fn measure_received(&mut self, key: PeerKey) -> (VideoMeter, Vec<&'static str>) {
-        let (mut video, mut codecs) = (VideoMeter::default(), Vec::new());
+    /// Returns the videos that a participant receives.
+    fn measure_received(&mut self, key: PeerKey) -> VideoMeter {
+        let mut video = VideoMeter::default();
         let Some(peer) = self.roster.get(key) else {
-            return (video, codecs);
+            return video;
         };
         for track in peer.sections.sent() {
             let Some(track) = self.tracks.get_mut(track) else {
@@ -206,14 +200,13 @@ impl Worker {
             let Some((layer, counts, switches)) = take_frames(track, key) else {
                 continue;
             };
-            codecs.push(track.codec.name());
             video.switches = video.switches.saturating_add(switches);
             if track.medium() == TrackMedium::Video {
                 let size = layer.map_or((0, 0), |layer| track.layer_size(layer));
                 video.add(track.source, size, counts);
             }
         }
-        (video, codecs)
+        video
     }
 
     /// Returns a connection's measurements since the last sample.

@@ -9,15 +9,6 @@ use crate::event::FailureReason;
 /// Samples between two reports with a summary: one minute. More often would rewrite its record for little.
 const SAMPLES_PER_SUMMARY: u32 = 6;
 
-/// Names of a session's codecs.
-#[derive(Debug, Default)]
-pub struct DirectionCodecs {
-    /// Codecs of the media from the client.
-    pub sent: Vec<&'static str>,
-    /// Codecs of the media to the client.
-    pub received: Vec<&'static str>,
-}
-
 /// Quality of a participant's session.
 #[derive(Debug, Default)]
 pub struct SessionMeter {
@@ -65,6 +56,16 @@ impl SessionMeter {
         self.summary.failure = None;
     }
 
+    /// Records the codec of a track that the client sends.
+    pub fn record_sent_codec(&mut self, name: &str) {
+        self.summary.sent.add_codec(name);
+    }
+
+    /// Records the codec of a track that the client receives. At the start of the track, since it may end before the next sample.
+    pub fn record_received_codec(&mut self, name: &str) {
+        self.summary.received.add_codec(name);
+    }
+
     /// Records the reason that a resuming client states.
     pub fn record_reconnect(&mut self, reason: ReconnectReason) {
         self.summary.reconnects.count_reason(reason);
@@ -85,7 +86,6 @@ impl SessionMeter {
     pub fn add(
         &mut self,
         measured: QualitySample,
-        codecs: &DirectionCodecs,
         is_last: bool,
         now: Instant,
     ) -> (QualitySample, Option<QualitySummary>) {
@@ -94,14 +94,7 @@ impl SessionMeter {
             reconnects: std::mem::take(&mut self.reconnects),
             ..measured
         };
-        let summary = &mut self.summary;
-        summary.add(&sample);
-        for name in &codecs.sent {
-            summary.sent.add_codec(name);
-        }
-        for name in &codecs.received {
-            summary.received.add_codec(name);
-        }
+        self.summary.add(&sample);
         let has_summary = is_last || self.reports.is_multiple_of(SAMPLES_PER_SUMMARY);
         self.reports = self.reports.wrapping_add(1);
         self.since = Some(now);

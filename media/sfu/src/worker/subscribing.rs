@@ -332,6 +332,10 @@ impl Worker {
         };
         let subscription = before.map_or_else(new, Subscription::in_another_codec);
         track.subscriptions.push(subscription);
+        let codec = track.codec.name();
+        if let Some(peer) = self.roster.get_mut(key) {
+            peer.meter.record_received_codec(codec);
+        }
         // Both codecs may be mirrors, and each counts its receivers.
         self.update_ring(sent_before);
         self.update_ring(Some(streams));

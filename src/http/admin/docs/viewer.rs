@@ -132,7 +132,11 @@ const PAGES: [(&str, &str, &str); 15] = [
         "/docs/tenants.html#personal-data",
     ),
     ("usage", "Billing", "/docs/billing.html"),
-    ("events", "Event history", "/docs/webhooks.html#event-history"),
+    (
+        "events",
+        "Event history",
+        "/docs/webhooks.html#event-history",
+    ),
     ("webhooks", "Webhooks", "/docs/webhooks.html"),
 ];
 
