@@ -90,6 +90,11 @@ impl Tree {
         })
     }
 
+    /// Announces that the stop ends the egresses. An automatic recording that cannot be started any more is left to the next server.
+    pub fn announce_egress_end(&self) {
+        self.context.ends_egresses.store(true, Ordering::Relaxed);
+    }
+
     /// Announces the stop. Leaves that the media plane reports from now on are caused by the server: the participants have the whole empty
     /// timeout to reconnect once a server runs again.
     pub fn announce_stop(&self) {

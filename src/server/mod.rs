@@ -239,6 +239,7 @@ impl Server {
     async fn shut_down(self, drain: Drain) -> DirectoryLock {
         let started = Instant::now();
         if let Some(plane) = &self.embedded {
+            self.tree.announce_egress_end();
             plane.end_egresses().await;
         }
         // Encoders reconnect when their session ends; no new session must start now.

@@ -111,6 +111,7 @@ pub(super) fn actor_context(
         room_ends: ProjectPermits::new(ROOMS_ENDING),
         reports: ReportQueues::default(),
         is_stopping: AtomicBool::default(),
+        ends_egresses: AtomicBool::default(),
         registry: ActorRegistry::default(),
         metrics: metrics.actors.clone(),
     })

@@ -9,10 +9,11 @@
 //!
 //! - A start is refused, for example by the plan, or because ffmpeg is missing: no client would get the error, so a failed recording is
 //!   written, with its event. It counts as the room's composite.
-//! - The records are unavailable: nothing is written. The next join or reconciliation tries again.
+//! - The records are unavailable, or the server is stopping: nothing is written. The next join or reconciliation tries again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use conclave_db::{ConnectedParticipant, StoreError};
 use conclave_media::MediaError;
@@ -128,7 +129,7 @@ impl AutoStart {
     /// Starts the recording if it is missing, or writes that its start has failed.
     ///
     /// # Errors
-    /// If the records are unavailable, so that a later try makes sense.
+    /// If the records are unavailable, or the server is stopping, so that a later try makes sense.
     async fn run(&self) -> Result<(), TreeError> {
         // Read again: the actor may have been started with an older record.
         let room = self
@@ -162,6 +163,8 @@ impl AutoStart {
             Ok(()) => Ok(()),
             Err(error) if is_over(&error) => Ok(()),
             Err(error @ (TreeError::Store(_) | TreeError::NoReply)) => Err(error),
+            // A failed start would count as the room's composite, and the room goes on with the next server.
+            Err(error) if self.context.ends_egresses.load(Ordering::Relaxed) => Err(error),
             Err(error) => self.record_failure(plan, &error).await,
         }
     }

@@ -125,6 +125,7 @@ impl Fixture {
             room_ends: room_ends.clone(),
             reports: ReportQueues::default(),
             is_stopping: AtomicBool::default(),
+            ends_egresses: AtomicBool::default(),
             registry: ActorRegistry::default(),
             metrics: ActorMetrics::new(&prometheus::Registry::new()).unwrap(),
         };

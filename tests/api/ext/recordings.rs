@@ -234,12 +234,10 @@ fn a_participant_is_recorded_once_by_requests_at_the_same_time_and_again_while_i
         assert_eq!(recordings.len(), 1, "{answer}");
         recordings[0]["egress_id"].as_str().unwrap().to_owned()
     };
-    let ids: Vec<_> = std::thread::scope(|scope| {
-        let starts: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| id(&record_participants(&app, "standup").expect(201))))
-            .collect();
-        let joined = starts.into_iter().map(|start| start.join().unwrap());
-        joined.collect()
+    let ids: Vec<String> = std::thread::scope(|scope| {
+        let start = || id(&record_participants(&app, "standup").expect(201));
+        let calls: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
     });
     assert!(ids.iter().all(|other| *other == ids[0]), "{ids:?}");
     app.post(&format!("/v1/recordings/{}/stop", ids[0]))
