@@ -901,3 +901,27 @@ async fn two_erasures_at_once_both_change_the_events_that_name_both_identities()
         );
     }
 }
+
+#[actix::test]
+async fn a_room_that_opens_after_a_removal_has_begun_is_not_deleted_while_it_is_open() {
+    let (home, clock) = (Home::new(), clock());
+    let (store, _) = open(&home, &clock);
+    let project = create_project(&store).await;
+    store.removals().begin(project.clone()).await.unwrap();
+    // By a request that was authenticated before.
+    let room = create_room(&store, new_room(&project, "late"), None)
+        .await
+        .unwrap();
+    let delete = || store.removals().delete_some(project.clone());
+    assert_eq!(refused(delete().await).0, ErrorCode::InvalidRequest);
+    store.rooms().end(project.clone(), room.id).await.unwrap();
+    while delete().await.unwrap().is_some() {}
+    assert!(
+        store
+            .projects()
+            .get(project.clone())
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
