@@ -17,7 +17,7 @@ use conclave_model::destination::{
 use conclave_model::plan::PlanFeatures;
 use conclave_model::rtmp::parse_urls;
 use conclave_model::template::Region;
-use conclave_model::{ErrorCode, ProjectId, Secret, TemplateId};
+use conclave_model::{ErrorCode, ProjectId, Secret, TemplateId, Timestamp};
 use serde_json::json;
 use support::{Home, clock, create_project, refused};
 
@@ -201,8 +201,21 @@ async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_non
         )
         .await
         .unwrap();
+    let (newer, until) = (Secret::new("whsec_newer"), Timestamp::from_millis(i64::MAX));
+    store
+        .webhook_endpoints()
+        .rotate_secret(
+            fixture.project.clone(),
+            endpoint.id,
+            newer.clone(),
+            until,
+            None,
+        )
+        .await
+        .unwrap();
     let done = store.encryption_key().rotate().await.unwrap();
-    assert_eq!((done.resealed, done.unopenable), (2, 0));
+    // The destination, and both secrets.
+    assert_eq!((done.resealed, done.unopenable), (3, 0));
     store.close();
 
     let store = open(&home, Some("key"));
@@ -212,15 +225,15 @@ async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_non
             .await
             .is_ok()
     );
+    let endpoint = store
+        .webhook_endpoints()
+        .with_secrets(endpoint.id)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(
-        store
-            .webhook_endpoints()
-            .with_secrets(endpoint.id)
-            .await
-            .unwrap()
-            .unwrap()
-            .secret,
-        secret
+        (endpoint.secret, endpoint.previous_secret.unwrap().secret),
+        (newer, secret)
     );
     store.close();
     assert!(matches!(

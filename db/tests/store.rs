@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use conclave_db::{
-    CommittedEvent, CreatedApiKey, LogRetention, NewIngress, NewRoom, NewTemplate, RoomFilter,
-    SNAPSHOT_AGE, Store, StoreError,
+    CommittedEvent, CreatedApiKey, LogRetention, NewIngress, NewRoleChange, NewRoom, NewTemplate,
+    RoomFilter, SNAPSHOT_AGE, Store, StoreError,
 };
 use conclave_model::bounded::MaxDuration;
-use conclave_model::event::Departure;
+use conclave_model::event::{ChangedBy, Departure};
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
 use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::key::ApiKeyLookup;
@@ -851,5 +851,77 @@ async fn a_wrong_number_of_open_rooms_keeps_no_room_from_ending_and_is_counted_a
     assert_eq!(
         (open_rooms(&project).await, open_rooms(&other).await),
         (2, 0)
+    );
+}
+
+#[actix::test]
+async fn two_erasures_at_once_both_change_the_events_that_name_both_identities() {
+    let (home, clock) = (Home::new(), clock());
+    let (store, _) = open(&home, &clock);
+    let project = create_project(&store).await;
+    let room = create_room(&store, new_room(&project, "standup"), None)
+        .await
+        .unwrap();
+    let alice = participant("alice", "PA_1");
+    store
+        .sessions()
+        .record_join(project.clone(), room.id, alice.clone(), clock.now())
+        .await
+        .unwrap();
+    for _ in 0..20 {
+        let change = NewRoleChange {
+            project_id: project.clone(),
+            room: room.id,
+            role: "host".parse().unwrap(),
+            participant: alice.clone(),
+            by: ChangedBy::Identity("bob".parse().unwrap()),
+        };
+        store.role_changes().record(change, None).await.unwrap();
+    }
+    let begin = async |identity: &str| {
+        let identity = identity.parse().unwrap();
+        store.erasures().begin(project.clone(), identity).await
+    };
+    let (first, second) = (begin("alice").await.unwrap(), begin("bob").await.unwrap());
+    let erased = tokio::join!(
+        store.erasures().erase_rows(&first),
+        store.erasures().erase_rows(&second)
+    );
+    // The join, and the role changes.
+    assert_eq!(
+        (erased.0.unwrap().events, erased.1.unwrap().events),
+        (21, 20)
+    );
+    let events = store.events().after(project, 0, 100).await.unwrap().events;
+    for event in events {
+        assert!(
+            !event.payload.contains("alice") && !event.payload.contains("bob"),
+            "{}",
+            event.payload
+        );
+    }
+}
+
+#[actix::test]
+async fn a_room_that_opens_after_a_removal_has_begun_is_not_deleted_while_it_is_open() {
+    let (home, clock) = (Home::new(), clock());
+    let (store, _) = open(&home, &clock);
+    let project = create_project(&store).await;
+    store.removals().begin(project.clone()).await.unwrap();
+    // By a request that was authenticated before.
+    let room = create_room(&store, new_room(&project, "late"), None)
+        .await
+        .unwrap();
+    let delete = || store.removals().delete_some(project.clone());
+    assert_eq!(refused(delete().await).0, ErrorCode::InvalidRequest);
+    store.rooms().end(project.clone(), room.id).await.unwrap();
+    while delete().await.unwrap().is_some() {}
+    assert!(
+        store
+            .projects()
+            .get(project.clone())
+            .await
+            .unwrap()
+            .is_none()
     );
 }

@@ -39,7 +39,9 @@ const SELECT_OF_PROJECT: &str = select!("project_id = ?1 ORDER BY created_at, pr
 const SELECT_REUSABLE: &str = "SELECT prefix FROM api_keys
      WHERE project_id = ?1 AND label = ?2 AND (revoked_at IS NOT NULL OR expires_at <= ?3) ORDER BY created_at, prefix LIMIT 1";
 const INSERT: &str = "INSERT INTO api_keys (prefix, project_id, hash, label, created_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-const RENEW: &str = "UPDATE api_keys SET hash = ?3, revoked_at = NULL, expires_at = ?4 WHERE prefix = ?1 AND project_id = ?2";
+/// The condition again, since another process may have renewed the key after it was selected.
+const RENEW: &str = "UPDATE api_keys SET hash = ?3, revoked_at = NULL, expires_at = ?4
+     WHERE prefix = ?1 AND project_id = ?2 AND (revoked_at IS NOT NULL OR expires_at <= ?5)";
 const SET_USED: &str = "UPDATE api_keys SET last_used_on = ?3
      WHERE prefix = ?1 AND project_id = ?2 AND (last_used_on IS NULL OR last_used_on < ?3)";
 const REVOKE: &str = "UPDATE api_keys SET revoked_at = ?3 WHERE prefix = ?1 AND project_id = ?2 AND revoked_at IS NULL";
@@ -176,8 +178,11 @@ impl ApiKeys {
                 };
                 // The earlier secret stays refused, since its hash is replaced.
                 let key = ApiKey::renew(&prefix);
-                tx.sql
-                    .put(RENEW, args![&prefix, &project, &key.hash(), expires_at])?;
+                let hash = key.hash();
+                let row = args![&prefix, &project, &hash, expires_at, tx.now];
+                if tx.sql.change(RENEW, row)? == 0 {
+                    return insert(tx, &owner, &label, Some(expires_at));
+                }
                 Ok(CreatedApiKey {
                     record: existing(tx.sql, &prefix)?,
                     key,

@@ -144,6 +144,11 @@ fn erasure(row: &Row<'_>) -> Result<Erasure, StoreError> {
     })
 }
 
+/// Reads an event's id and payload.
+fn event_payload(row: &Row<'_>) -> Result<(i64, String), StoreError> {
+    Ok((row.get("id")?, row.get("payload")?))
+}
+
 /// Returns an event's payload with the replacement; `None` if it does not have the identity.
 ///
 /// All fields with an identity end in `identity`. A quote inside a JSON string is escaped, so these characters occur only where a field
@@ -308,44 +313,53 @@ impl Erasures {
     async fn erase_events(&self, erasure: &Erasure) -> Result<u64, StoreError> {
         let (mut position, mut erased) = (0i64, 0);
         loop {
-            let project = erasure.project_id.clone();
-            let page: Vec<(i64, String)> = self
+            let (project, after) = (erasure.project_id.clone(), position);
+            let page = self
                 .0
-                .bulk_read(move |sql| {
-                    sql.many(EVENTS, args![&project, position, STEP], |row| {
-                        Ok((row.get("id")?, row.get("payload")?))
-                    })
-                })
+                .bulk_read(move |sql| sql.many(EVENTS, args![&project, after, STEP], event_payload))
                 .await?;
             let Some((last, _)) = page.last() else {
                 return Ok(erased);
             };
             position = *last;
-            let changed: Vec<_> = page
-                .iter()
-                .filter_map(|(id, payload)| {
-                    erased_payload(payload, &erasure.identity, &erasure.replacement)
-                        .map(|payload| (*id, payload))
-                })
-                .collect();
-            if changed.is_empty() {
-                continue;
-            }
-            erased += changed.len() as u64;
             let Erasure {
-                project_id,
                 identity,
                 replacement,
-            } = erasure.clone();
-            self.0
-                .write(Queue::for_project(&erasure.project_id), move |tx| {
-                    changed.iter().try_for_each(|(id, payload)| {
-                        let arguments = args![*id, &project_id, payload, &identity, &replacement];
-                        tx.sql.put(SET_PAYLOAD, arguments)
-                    })
-                })
-                .await?;
+                ..
+            } = erasure;
+            if page
+                .iter()
+                .any(|(_, payload)| erased_payload(payload, identity, replacement).is_some())
+            {
+                erased += self.erase_payloads(erasure.clone(), after).await?;
+            }
         }
+    }
+
+    /// Replaces the identity in a page of events. The payloads are read again in the transaction, since another identity's erasure may have
+    /// changed them after the first read, and its change must stay.
+    async fn erase_payloads(&self, erasure: Erasure, after: i64) -> Result<u64, StoreError> {
+        self.0
+            .write(Queue::for_project(&erasure.project_id), move |tx| {
+                let Erasure {
+                    project_id,
+                    identity,
+                    replacement,
+                } = &erasure;
+                let mut erased = 0;
+                for (id, payload) in
+                    tx.sql
+                        .many(EVENTS, args![project_id, after, STEP], event_payload)?
+                {
+                    if let Some(payload) = erased_payload(&payload, identity, replacement) {
+                        let arguments = args![id, project_id, &payload, identity, replacement];
+                        tx.sql.put(SET_PAYLOAD, arguments)?;
+                        erased += 1;
+                    }
+                }
+                Ok(erased)
+            })
+            .await
     }
 
     /// Reads up to `limit` recordings whose files remain and in which the erased participant was present, oldest first.

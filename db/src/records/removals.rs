@@ -10,6 +10,7 @@ use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::projects::{self, no_such_project};
+use crate::sql::Sql;
 use crate::sql::values::args;
 
 /// Rows per transaction.
@@ -124,7 +125,7 @@ const SUSPEND: &str = "UPDATE projects SET status = 'suspended', default_templat
 const DELETE_KEYS: &str = "DELETE FROM api_keys WHERE project_id = ?1";
 const DELETE_PROJECT: &str = "DELETE FROM projects WHERE id = ?1";
 
-/// Counts of live records, which prevent a project's removal, with their names.
+/// Counts of live records, which prevent a project's removal, with their names: first the open rooms.
 const LIVE: [(&str, &str); 4] = [
     (
         "open rooms",
@@ -169,6 +170,18 @@ const CONTENTS: [(&str, &str); 6] = [
     ),
 ];
 
+/// Refuses a removal while the project has something live.
+fn refuse_if_live(sql: Sql<'_>, id: &ProjectId, counts: &[(&str, &str)]) -> Result<(), StoreError> {
+    for (name, query) in counts {
+        let count: i64 = sql.value(query, args![id])?;
+        if count > 0 {
+            let message = format!("the project has {count} {name}: end or delete them first");
+            return StoreError::refuse(Problem::new(ErrorCode::InvalidRequest, message));
+        }
+    }
+    Ok(())
+}
+
 /// A project, and the number of its records by kind.
 #[derive(Debug, Clone)]
 pub struct ProjectContents {
@@ -208,18 +221,7 @@ impl Removals {
         self.0
             .write(Queue::for_project(&id), move |tx| {
                 projects::find(tx.sql, &id)?.ok_or_else(|| no_such_project(&id))?;
-                // In the transaction that deletes the keys: a request before it has opened its room by now.
-                for (name, query) in LIVE {
-                    let count: i64 = tx.sql.value(query, args![&id])?;
-                    if count > 0 {
-                        let message =
-                            format!("the project has {count} {name}: end or delete them first");
-                        return StoreError::refuse(Problem::new(
-                            ErrorCode::InvalidRequest,
-                            message,
-                        ));
-                    }
-                }
+                refuse_if_live(tx.sql, &id, &LIVE)?;
                 tx.sql.put(SUSPEND, args![&id])?;
                 tx.sql.put(DELETE_KEYS, args![&id])
             })
@@ -229,13 +231,15 @@ impl Removals {
     /// Deletes some rows of a project, up to 500 of a table. Returns the table and the number of rows; `None` once the project is deleted.
     ///
     /// # Errors
-    /// Fails when the database cannot be written.
+    /// Refused when a room is open. Fails when the database cannot be written.
     pub async fn delete_some(
         &self,
         id: ProjectId,
     ) -> Result<Option<(&'static str, usize)>, StoreError> {
         self.0
             .write(Queue::for_project(&id), move |tx| {
+                // A request that was authenticated before the keys were deleted may have opened one.
+                refuse_if_live(tx.sql, &id, &LIVE[..1])?;
                 for (table, statement) in STATEMENTS {
                     let deleted = tx.sql.change(statement, args![&id, STEP])?;
                     if deleted > 0 {

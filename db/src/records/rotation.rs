@@ -40,7 +40,8 @@ use crate::vault::{RotatedKeys, Sealed, Vault, VaultError};
 struct SealedTable {
     /// Selects the bytes, the key id and the primary key's columns, for keys other than `?1`.
     select: &'static str,
-    /// Sets the bytes `?1` and the key id `?2` of the row with the primary key `?3` and so on.
+    /// Sets the bytes `?1` and the key id `?2` of the row with the primary key `?3` and so on. A secret that was erased after it was selected
+    /// stays erased.
     update: &'static str,
     /// Primary key columns.
     key: &'static [&'static str],
@@ -51,14 +52,16 @@ struct SealedTable {
 const SEALED_TABLES: &[SealedTable] = &[
     SealedTable {
         select: "SELECT secret AS sealed, secret_key_id AS key_id, project_id, id FROM webhook_endpoints WHERE secret_key_id <> ?1",
-        update: "UPDATE webhook_endpoints SET secret = ?1, secret_key_id = ?2 WHERE project_id = ?3 AND id = ?4",
+        update: "UPDATE webhook_endpoints SET secret = ?1, secret_key_id = ?2
+                 WHERE project_id = ?3 AND id = ?4 AND secret_key_id IS NOT NULL",
         key: &["project_id", "id"],
         purpose: webhook_endpoints::PURPOSE,
     },
     SealedTable {
         select: "SELECT previous_secret AS sealed, previous_secret_key_id AS key_id, project_id, id
                  FROM webhook_endpoints WHERE previous_secret_key_id <> ?1",
-        update: "UPDATE webhook_endpoints SET previous_secret = ?1, previous_secret_key_id = ?2 WHERE project_id = ?3 AND id = ?4",
+        update: "UPDATE webhook_endpoints SET previous_secret = ?1, previous_secret_key_id = ?2
+                 WHERE project_id = ?3 AND id = ?4 AND previous_secret_key_id IS NOT NULL",
         key: &["project_id", "id"],
         purpose: webhook_endpoints::PURPOSE,
     },
