@@ -194,7 +194,8 @@ fn rows(file: &Connection, database: &Database<'_>, table: &str) -> [Vec<String>
         format!("SELECT {} FROM {table}", texts.join(" || '|' || "))
     };
     let in_file = select(&|name, of| match of {
-        "bytea" | "uuid" => format!("lower(hex({name}))"),
+        // Of NULL, hex makes an empty text.
+        "bytea" | "uuid" => format!("iif({name} IS NULL, NULL, lower(hex({name})))"),
         _ => format!("CAST({name} AS TEXT)"),
     });
     let in_database = select(&|name, of| match of {

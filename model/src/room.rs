@@ -37,7 +37,7 @@ pub struct Room {
     pub template_id: Option<TemplateId>,
     /// Recording that starts by itself: the template's when the room was created. `None` also once a composite has been started, so that
     /// the room has one at most.
-    pub auto_record: Option<AutoRecord>,
+    pub auto_record: Option<Box<AutoRecord>>,
     /// Creation time.
     pub created_at: Timestamp,
     /// Time of the first join; absent before.

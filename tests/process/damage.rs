@@ -79,7 +79,8 @@ const CHANGES: [Change; 6] = [
                 .json(json!({"name": format!("room-{number}")}))
         },
         writes: &["rooms"],
-        needs: &["projects", "api_keys"],
+        // A room copies settings of its template.
+        needs: &["projects", "api_keys", "templates"],
     },
     Change {
         request: |running, number| {
@@ -118,7 +119,7 @@ const CHANGES: [Change; 6] = [
                 .idempotency_key(&number.to_string())
         },
         writes: &["rooms", "idempotency"],
-        needs: &["projects", "api_keys"],
+        needs: &["projects", "api_keys", "templates"],
     },
     Change {
         request: |running, _| running.delete("/v1/rooms/standup"),

@@ -70,7 +70,7 @@ impl LiveRoom {
                     .insert(participant.sid.clone()),
             };
             if is_new {
-                self.start_recording(setting.clone(), participant);
+                self.start_recording(AutoRecord::clone(&setting), participant);
             }
         }
     }

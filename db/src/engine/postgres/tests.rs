@@ -305,7 +305,7 @@ fn both_engines_have_the_same_schema() {
 }
 
 /// Literals that are parts of texts, by their files and first characters.
-const FRAGMENTS: [(&str, &str); 6] = [
+const FRAGMENTS: [(&str, &str); 7] = [
     ("records/api_keys.rs", "SELECT project_id, prefix, label"),
     ("records/egresses/mod.rs", "SELECT e.id, e.project_id"),
     (
@@ -318,6 +318,7 @@ const FRAGMENTS: [(&str, &str); 6] = [
         "records/templates.rs",
         "SELECT r.body, r.template_id FROM roles r",
     ),
+    ("records/exports.rs", "SELECT {} FROM {}"),
 ];
 
 #[test]

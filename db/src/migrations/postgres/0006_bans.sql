@@ -8,9 +8,9 @@ CREATE TABLE bans (
     until                BIGINT,
     reason               TEXT COLLATE "C",
     created_at           BIGINT           NOT NULL,
-    updated_at           BIGINT           NOT NULL
+    updated_at           BIGINT           NOT NULL,
+    UNIQUE (room_id, participant_identity)
 );
-CREATE UNIQUE INDEX IF NOT EXISTS bans_of_identity ON bans (room_id, participant_identity);
 CREATE INDEX IF NOT EXISTS bans_of_room ON bans (room_id, created_at, id);
 
 -- The last revocation of an identity's tokens for a room. A token that was minted later has its id; others are refused.
@@ -20,9 +20,9 @@ CREATE TABLE revocations (
     room_id              UUID             NOT NULL REFERENCES rooms (id),
     room                 TEXT COLLATE "C" NOT NULL,
     participant_identity TEXT COLLATE "C" NOT NULL,
-    tokens_minted_until  BIGINT           NOT NULL
+    tokens_minted_until  BIGINT           NOT NULL,
+    UNIQUE (room_id, participant_identity)
 );
-CREATE UNIQUE INDEX IF NOT EXISTS revocations_of_identity ON revocations (room_id, participant_identity);
 
 -- For the erasure of a person.
 CREATE INDEX IF NOT EXISTS bans_of_person ON bans (project_id, participant_identity);

@@ -8,9 +8,9 @@ CREATE TABLE bans (
     until                INTEGER,
     reason               TEXT,
     created_at           INTEGER NOT NULL,
-    updated_at           INTEGER NOT NULL
+    updated_at           INTEGER NOT NULL,
+    UNIQUE (room_id, participant_identity)
 ) STRICT;
-CREATE UNIQUE INDEX bans_of_identity ON bans (room_id, participant_identity);
 CREATE INDEX bans_of_room ON bans (room_id, created_at, id);
 
 -- The last revocation of an identity's tokens for a room. A token that was minted later has its id; others are refused.
@@ -20,9 +20,9 @@ CREATE TABLE revocations (
     room_id              BLOB    NOT NULL REFERENCES rooms (id),
     room                 TEXT    NOT NULL,
     participant_identity TEXT    NOT NULL,
-    tokens_minted_until  INTEGER NOT NULL
+    tokens_minted_until  INTEGER NOT NULL,
+    UNIQUE (room_id, participant_identity)
 ) STRICT;
-CREATE UNIQUE INDEX revocations_of_identity ON revocations (room_id, participant_identity);
 
 -- For the erasure of a person.
 CREATE INDEX bans_of_person ON bans (project_id, participant_identity);

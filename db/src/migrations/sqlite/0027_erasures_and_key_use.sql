@@ -19,9 +19,15 @@ CREATE INDEX ingresses_of_identity ON ingresses (project_id, participant_identit
 INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('egresses', 'egresses_of_identity', '10000 1000 10 1 1'),
     ('egresses', 'egresses_of_unknown_publisher', '10 10 1'),
+    ('role_changes', 'sqlite_autoindex_role_changes_1', '100000 1'),
+    ('role_changes', 'role_changes_of_room', '100000 100 1 1'),
+    ('role_changes', 'role_changes_of_identity', '100000 100 10 1 1'),
     ('role_changes', 'role_changes_of_participant', '100000 10000 100'),
     ('role_changes', 'role_changes_by_participant', '100000 10000 100'),
-    ('codes', 'codes_of_identity', '10000 1000 10'),
+    ('codes', 'sqlite_autoindex_codes_1', '1000000 1'),
+    ('codes', 'sqlite_autoindex_codes_2', '1000000 1'),
+    ('codes', 'codes_of_room', '1000000 2 1 1'),
+    ('codes', 'codes_of_identity', '1000000 100000 10'),
     ('ingresses', 'ingresses_of_identity', '10000 1000 10');
 ANALYZE sqlite_schema;
 

@@ -103,7 +103,7 @@ fn resolve_template(
 }
 
 fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
-    let auto_record = templates::auto_record_json(room.auto_record.as_ref())?;
+    let auto_record = templates::auto_record_json(room.auto_record.as_deref())?;
     let row = args![
         room.id,
         &room.project_id,
@@ -486,7 +486,7 @@ impl Rooms {
                 metadata: new.metadata,
                 status: RoomStatus::Open,
                 template_id,
-                auto_record: copied.auto_record,
+                auto_record: copied.auto_record.map(Box::new),
                 created_at: tx.now,
                 started_at: None,
                 ended_at: None,

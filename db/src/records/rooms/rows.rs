@@ -105,7 +105,7 @@ pub(crate) fn room(row: &Row<'_>) -> Result<Room, StoreError> {
         metadata: row.get("metadata")?,
         status: row.get("status")?,
         template_id: row.get("template_id")?,
-        auto_record: auto_record(row)?,
+        auto_record: auto_record(row)?.map(Box::new),
         created_at: row.get("created_at")?,
         started_at: row.get("started_at")?,
         ended_at: row.get("ended_at")?,

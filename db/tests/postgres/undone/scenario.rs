@@ -36,6 +36,7 @@ use super::Failures;
 use crate::support::{create_project, create_room, new_ingress, new_room, participant};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Store with a project whose jobs are made to fail.
 pub(super) struct Scenario {
@@ -912,7 +913,7 @@ impl Scenario {
         };
         failures.check("WebhookEndpoints::update", update).await;
         let rotate = async || {
-            let (secret, until) = (Secret::new("t"), self.now());
+            let (secret, until) = (Secret::new("t"), self.now().after(SECOND));
             let endpoints = store.webhook_endpoints();
             endpoints
                 .rotate_secret(project(), endpoint, secret, until, None)
@@ -921,6 +922,7 @@ impl Scenario {
         failures
             .check("WebhookEndpoints::rotate_secret", rotate)
             .await;
+        store.clock().advance(SECOND);
         let forget = async || {
             let endpoints = store.webhook_endpoints();
             endpoints.forget_previous_secret(project(), endpoint).await

@@ -464,6 +464,7 @@ mod tests {
             self.sequence += 1;
             let codec = self.pipeline.codec;
             let ticks = if codec == Codec::Opus { 48 } else { 90 };
+            let is_key = codec == Codec::Opus || payload[1] & 1 == 0;
             let packet = RecordedPacket {
                 track: self.pipeline.track.clone(),
                 layer: 0,
@@ -471,7 +472,7 @@ mod tests {
                 sequence: self.sequence,
                 timestamp: u32::try_from(at * ticks).unwrap(),
                 is_marked: true,
-                is_entry_point: true,
+                is_entry_point: is_key,
                 payload: Arc::from(payload),
                 arrived: self.pipeline.start + millis(at),
                 report: None,
