@@ -30,7 +30,26 @@ fn in_order(document: &Value) -> Vec<Described> {
     let order: Vec<_> = rows().into_iter().map(|row| row.id).collect();
     let mut operations = described(document);
     operations.sort_by_key(|operation| order.iter().position(|id| id == operation.id()));
+    // Each group has one section, though the calls beyond the contract are listed by path.
+    let mut groups: Vec<String> = Vec::new();
+    for operation in &operations {
+        let group = heading(operation);
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    operations.sort_by_key(|operation| groups.iter().position(|of| *of == heading(operation)));
     operations
+}
+
+/// Returns the heading of an operation's group.
+fn heading(operation: &Described) -> String {
+    let group = text(&operation.operation["tags"][0]);
+    if operation.path.starts_with(EXTENSIONS) {
+        format!("Calls beyond the contract: {group}")
+    } else {
+        format!("Calls: {group}")
+    }
 }
 
 fn text(value: &Value) -> &str {
@@ -295,12 +314,7 @@ fn render(document: &Value) -> String {
     let mut out = PREFACE.to_owned() + text(&document["info"]["description"]) + "\n\n";
     let mut tag = String::new();
     for operation in in_order(document) {
-        let group = text(&operation.operation["tags"][0]);
-        let of = if operation.path.starts_with(EXTENSIONS) {
-            format!("Calls beyond the contract: {group}")
-        } else {
-            format!("Calls: {group}")
-        };
+        let of = heading(&operation);
         if of != tag {
             let _ = write!(out, "## {of}\n\n");
             tag = of;

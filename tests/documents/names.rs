@@ -7,13 +7,14 @@ use std::path::Path;
 use crate::text::{anchor, links, quoted, targets};
 use crate::{Document, documents, root};
 
-/// The files that contain all field names, codes, settings, server roles and lease metrics.
-const WORDS_OF_THE_API: [&str; 5] = [
+/// The files that contain all field names, codes, settings, server roles, and metrics of the lease and of quality.
+const WORDS_OF_THE_API: [&str; 6] = [
     "docs/api.md",
     "tests/api/event_fields.rs",
     "config/conclave.toml",
     "db/src/engine/postgres/lease/nodes.rs",
     "src/http/lease.rs",
+    "src/server/quality.rs",
 ];
 /// File name extensions.
 const ENDINGS: [&str; 5] = [".rs", ".md", ".toml", ".sql", ".service"];

@@ -78,7 +78,7 @@ fn is_setting_name(text: &str) -> bool {
     let is_word =
         |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
     let is_event = EventType::ALL.iter().any(|event| event.as_str() == text);
-    let is_file = [".rs", ".db", ".key", ".toml"]
+    let is_file = [".rs", ".go", ".db", ".key", ".toml"]
         .iter()
         .any(|ending| text.ends_with(ending));
     let first = text.split('.').next().unwrap();

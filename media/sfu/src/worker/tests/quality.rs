@@ -72,11 +72,11 @@ fn a_session_is_sampled_each_ten_seconds_and_at_its_end() {
             "{mode:?}: {sample:?}"
         );
         let sample = received[1].sample;
-        assert_eq!(
-            (sample.received.frame_rate, sample.sent.packets),
-            (25, 0),
+        assert!(
+            (24..=25).contains(&sample.received.frame_rate),
             "{mode:?}: {sample:?}"
         );
+        assert_eq!(sample.sent.packets, 0, "{mode:?}: {sample:?}");
         assert!(
             (240..=280).contains(&sample.received.packets),
             "{mode:?}: {sample:?}"
