@@ -46,7 +46,7 @@ pub struct ActorContext {
     pub reports: ReportQueues,
     /// Whether the server is stopping. A room emptied by the stop starts its empty timer with the next server.
     pub is_stopping: AtomicBool,
-    /// Whether the stop has begun to end the egresses, so that the media plane starts no more. This precedes [`Self::is_stopping`].
+    /// Whether the stop has started to end the egresses, so that the media plane starts no more. This precedes [`Self::is_stopping`].
     pub ends_egresses: AtomicBool,
     /// List of all actors, for the debug endpoint.
     pub registry: ActorRegistry,

@@ -90,7 +90,7 @@ impl Tree {
         })
     }
 
-    /// Announces that the stop ends the egresses. An automatic recording that cannot be started any more is left to the next server.
+    /// Announces that the stop ends the egresses. An automatic recording that was not started is left to the next server.
     pub fn announce_egress_end(&self) {
         self.context.ends_egresses.store(true, Ordering::Relaxed);
     }

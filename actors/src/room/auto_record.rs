@@ -192,7 +192,7 @@ impl AutoStart {
             .egresses()
             .running_in(project(), room.name.clone())
             .await?;
-        // One that is ending, and perhaps uploaded for minutes, does not contain the new join.
+        // An ending recording, which may be uploaded for minutes, does not contain the new join.
         if running
             .iter()
             .any(|egress| egress.is_running() && egress.identity.as_ref() == Some(identity))

@@ -136,7 +136,7 @@ fn insert(
 }
 
 const CLAIM: &str = "UPDATE rooms SET auto_record = NULL WHERE id = ?1 AND project_id = ?2 AND auto_record IS NOT NULL";
-/// One that is ending contains nothing new, perhaps for as long as its upload takes.
+/// An ending recording does not count: it contains nothing new, and its upload may take long.
 const IS_RECORDED: &str = "SELECT EXISTS (SELECT 1 FROM egresses
      WHERE project_id = ?1 AND ended_at IS NULL AND room = ?2 AND recording_type = 'participant' AND source_identity = ?3
          AND status <> 'ending')";

@@ -271,7 +271,7 @@ async fn start(
         .output(room, &source, None, destination.as_ref())
         .await?;
     let mut plan = egress::plan(context, room, source, output, destination).await?;
-    // Checked again where it is written, so that of two starts at once only one goes on.
+    // Checked again where it is written, so that only one of two simultaneous starts goes on.
     plan.is_automatic = true;
     let refused = match state.tree.start_egress(plan, None).await {
         Ok(started) => return started.try_into(),
