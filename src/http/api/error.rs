@@ -221,7 +221,10 @@ impl From<SandboxError> for ApiError {
     fn from(error: SandboxError) -> Self {
         let message = error.to_string();
         let problem = match error {
-            SandboxError::BadToken(_) => Problem::new(ErrorCode::Unauthorized, message),
+            SandboxError::Refused(ReportError::Banned) => Problem::identity_banned(),
+            SandboxError::BadToken(_) | SandboxError::Refused(_) => {
+                Problem::new(ErrorCode::Unauthorized, message)
+            }
             SandboxError::NoSuchParticipant => {
                 Problem::new(ErrorCode::ParticipantNotFound, message)
             }
@@ -233,8 +236,6 @@ impl From<SandboxError> for ApiError {
                 Problem::new(ErrorCode::RoleCapacityReached, message)
             }
             SandboxError::IdentityTaken => Problem::identity_taken(),
-            SandboxError::Refused(ReportError::Banned) => Problem::identity_banned(),
-            SandboxError::Refused(_) => Problem::new(ErrorCode::Unauthorized, message),
             SandboxError::RoomEnded => Problem::room_ended(),
             SandboxError::Unavailable => Problem::new(ErrorCode::MediaUnavailable, message),
         };

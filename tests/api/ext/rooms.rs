@@ -71,10 +71,7 @@ fn participants_publishers_recordings_and_broadcasts_are_those_of_now() {
     };
     let recording = start("recordings", json!({"type": "room_composite"}));
     assert_eq!(state(), (json!(true), json!(false)));
-    start(
-        "broadcasts",
-        json!({"urls": ["rtmp://203.0.113.7/live/key"]}),
-    );
+    start("broadcasts", json!({"urls": ["rtmp://8.8.8.8/live/key"]}));
     assert_eq!(state(), (json!(true), json!(true)));
     app.drive(&recording, json!({"status": "complete"}));
     eventually(|| state() == (json!(false), json!(true)));

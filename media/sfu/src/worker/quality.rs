@@ -21,7 +21,7 @@ use super::tracks::PublishedTrack;
 use crate::codec::TrackMedium;
 use crate::event::QualityReport;
 use crate::measure::{FrameCounts, LinkMeter, MeanShare, kilobits};
-use crate::transport::{PeerKey, TransportKey};
+use crate::transport::{PeerKey, Transport, TransportKey};
 
 /// Video in one direction: the largest one's size and frames, and all cameras' freezes.
 #[derive(Debug, Default)]
@@ -214,7 +214,7 @@ impl Worker {
         // Encoders without a connection, and dual mode before the first offer, have none.
         self.connections
             .get_mut(key)
-            .map(|transport| transport.take_meter())
+            .map(Transport::take_meter)
             .unwrap_or_default()
     }
 
