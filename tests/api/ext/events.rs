@@ -228,7 +228,10 @@ fn a_client_that_polls_beside_concurrent_changes_misses_no_event_and_gets_none_t
             .collect();
         let poller = scope.spawn(poll);
         // Joined before the check, since the poller would never end after a panic.
-        let ended: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        let ended: Vec<_> = writers
+            .into_iter()
+            .map(std::thread::ScopedJoinHandle::join)
+            .collect();
         is_done.store(true, Ordering::SeqCst);
         ended.into_iter().for_each(|ended| ended.unwrap());
         poller.join().unwrap()
