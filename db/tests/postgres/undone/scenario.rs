@@ -18,7 +18,7 @@ use conclave_model::event::{
 };
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
 use conclave_model::ingress::{IngressState, IngressStatus};
-use conclave_model::participant::{TrackKind, TrackSource};
+use conclave_model::participant::{Participant, TrackKind, TrackSource};
 use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
 use conclave_model::project::{Environment, ProjectStatus};
 use conclave_model::quality::{QualitySample, QualitySummary};
@@ -305,6 +305,21 @@ impl Scenario {
             .unwrap();
     }
 
+    /// Records the quality of a participant's session.
+    async fn measure(&self, room: &Room, participant: &Participant) {
+        let measuring = async || {
+            let measured = NewQuality {
+                room: room.namespaced_name(),
+                participant: participant.sid.clone(),
+                at: self.now(),
+                sample: Some(QualitySample::default()),
+                summary: Some(QualitySummary::default()),
+            };
+            self.store.quality().record(vec![measured]).await
+        };
+        self.failures.check("Quality::record", measuring).await;
+    }
+
     async fn join_and_leave(&self, room: &Room) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
         let ada = participant("ada", "PA_ada");
@@ -325,17 +340,7 @@ impl Scenario {
         failures
             .check("Sessions::record_join_aborted", aborting)
             .await;
-        let measuring = async || {
-            let measured = NewQuality {
-                room: room.namespaced_name(),
-                participant: ada.sid.clone(),
-                at: self.now(),
-                sample: Some(QualitySample::default()),
-                summary: Some(QualitySummary::default()),
-            };
-            store.quality().record(vec![measured]).await
-        };
-        failures.check("Quality::record", measuring).await;
+        self.measure(room, &ada).await;
         let leaving = async || {
             store
                 .sessions()
@@ -570,6 +575,27 @@ impl Scenario {
         }
     }
 
+    /// Records an automatic start that has failed.
+    async fn fail_start(&self, plan: &EgressPlan) {
+        let (store, failures) = (&self.store, &self.failures);
+        let automatic = EgressPlan {
+            source: EgressSource::Participant("alice".parse().unwrap()),
+            destination: None,
+            is_automatic: true,
+            ..plan.clone()
+        };
+        let automatic = Arc::new(automatic);
+        failures
+            .check("Egresses::record_failed_start", async || {
+                let (plan, id) = (Arc::clone(&automatic), "EG_failed".parse().unwrap());
+                store
+                    .egresses()
+                    .record_failed_start(plan, id, "refused".into())
+                    .await
+            })
+            .await;
+    }
+
     /// Makes a recording whose file is uploaded.
     async fn record(&self, room: &Room, destination: DestinationId) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
@@ -603,22 +629,7 @@ impl Scenario {
                 .await
         };
         failures.check("Egresses::start", start).await;
-        let automatic = EgressPlan {
-            source: EgressSource::Participant("alice".parse().unwrap()),
-            destination: None,
-            is_automatic: true,
-            ..(*plan).clone()
-        };
-        let automatic = Arc::new(automatic);
-        failures
-            .check("Egresses::record_failed_start", async || {
-                let (plan, id) = (Arc::clone(&automatic), "EG_failed".parse().unwrap());
-                store
-                    .egresses()
-                    .record_failed_start(plan, id, "refused".into())
-                    .await
-            })
-            .await;
+        self.fail_start(&plan).await;
         let active = || self.egress(EgressStatus::Active);
         failures
             .check("Egresses::record", async || {
