@@ -34,6 +34,15 @@ def whole(sources: list[Path]) -> dict:
     return first
 
 
+def has_added_query(path, operation):
+    """Returns whether all query parameters of an operation of the contract are extensions.
+
+    Programs call its method without them, so they must not change the place of another argument.
+    """
+    query = [one for one in operation.get("parameters", []) if one["in"] == "query"]
+    return bool(query) and not is_extension(path) and all(one.get("x-extension") for one in query)
+
+
 def is_extension(path: str) -> bool:
     """Returns whether a path is beyond the contract."""
     return path.startswith("/ext/")

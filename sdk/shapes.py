@@ -3,7 +3,7 @@
 import json
 
 import responses
-from description import SCHEMA, argument_name, event_names, is_extension
+from description import SCHEMA, argument_name, event_names, has_added_query, is_extension
 
 
 class Table(responses.Table):
@@ -105,6 +105,7 @@ class Operation:
             if field.schema.get("format") in responses.FORMATS:
                 # Its type is sufficient.
                 field.description = ""
+        self.has_added_query = has_added_query(path, operation)
         self.takes_key = any(one["name"] == "Idempotency-Key" for one in parameters)
         self.body, self.bodies = None, []
         if body := operation.get("requestBody"):

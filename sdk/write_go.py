@@ -204,8 +204,12 @@ class Writer(Shapes):
             sent.append("body: body")
         lines = self.parameters(name, operation) if operation.query else []
         if operation.query:
-            taken.append(f"params *{name}Params")
-            sent.append("params: params")
+            if operation.has_added_query:
+                taken.append(f"params ...*{name}Params")
+                sent.append("params: given(params)")
+            else:
+                taken.append(f"params *{name}Params")
+                sent.append("params: params")
         sent.append(f"statuses: []int{{{', '.join(map(str, response['statuses']))}}}")
         lines += comment(f"{name}: {operation.summary}.")
         returns = f"(*{result}, error)" if result else "error"

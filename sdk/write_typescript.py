@@ -12,7 +12,7 @@ import re
 import shutil
 
 import responses
-from description import SCHEMA, argument_name, event_names, is_extension
+from description import SCHEMA, argument_name, event_names, has_added_query, is_extension
 
 HEAD = "// Written by sdk/generate from the description of the API.\n"
 # A newer server may send other values; an editor still completes the known ones.
@@ -283,6 +283,7 @@ class Operation:
             one | {"argument": camel(argument_name(path, one["name"]))} for one in parameters if one["in"] == "path"
         ]
         self.query = [one for one in parameters if one["in"] == "query"]
+        self.has_added_query = has_added_query(path, operation)
         self.is_list = any(one["name"] == "offset" for one in self.query)
         request = operation.get("requestBody", {})
         self.body = self.schema(request)
@@ -298,9 +299,9 @@ class Operation:
         given = [f"{one['argument']}: string" for one in self.path]
         if self.body:
             given.append(f"body{'' if self.is_body_required else '?'}: {self.types.expression(self.body)}")
-        if self.query:
-            given.append(f"query?: {self.query_type}")
-        return ", ".join([*given, "options?: CallOptions"])
+        query = [f"query?: {self.query_type}"] if self.query else []
+        last = ["options?: CallOptions", *query] if self.has_added_query else [*query, "options?: CallOptions"]
+        return ", ".join([*given, *last])
 
     def methods(self):
         return [self.method(), self.iterator()] if self.is_list else [self.method()]

@@ -810,8 +810,8 @@ type LiveRoomPage struct {
 	HasMore bool       `json:"has_more"`
 }
 
-// MeasuredSessionJson: A session with the sum of its samples.
-type MeasuredSessionJson struct {
+// MeasuredSession: A session with the sum of its samples.
+type MeasuredSession struct {
 	// The id of a session: one join of one participant.
 	ID string `json:"id"`
 	// The name of a room, which a project uses once.
@@ -836,12 +836,12 @@ type MeasuredSessionJson struct {
 	LeftAt time.Time `json:"left_at,omitzero"`
 }
 
-// MeasuredSessionJsonPage: A page of a list.
-type MeasuredSessionJsonPage struct {
-	Sessions []MeasuredSessionJson `json:"sessions"`
-	Limit    int                   `json:"limit"`
-	Offset   int64                 `json:"offset"`
-	HasMore  bool                  `json:"has_more"`
+// MeasuredSessionPage: A page of a list.
+type MeasuredSessionPage struct {
+	Sessions []MeasuredSession `json:"sessions"`
+	Limit    int               `json:"limit"`
+	Offset   int64             `json:"offset"`
+	HasMore  bool              `json:"has_more"`
 }
 
 // MuteTrack: A track to mute or unmute.
@@ -1043,9 +1043,6 @@ type ParticipantRecordings struct {
 	// Participants whose recording was not started; absent if there are none.
 	Refused []UnrecordedParticipant `json:"refused,omitzero"`
 }
-
-// LogValue is what Format prints, for log/slog.
-func (v ParticipantRecordings) LogValue() slog.Value { return logged(v) }
 
 // ParticipantRoleChangedEvent: A participant has been given another role.
 type ParticipantRoleChangedEvent struct {
@@ -1925,20 +1922,10 @@ type UnrecordedParticipant struct {
 	// clients resolve as steps in a path.
 	Identity string `json:"identity"`
 	// The code of the error that a request for this recording alone would get.
-	Code string `json:"code"`
-	// The reason.
+	Reason string `json:"reason"`
+	// The reason in words.
 	Message string `json:"message"`
 }
-
-// Format prints *** for secrets.
-func (v UnrecordedParticipant) Format(state fmt.State, verb rune) {
-	type plain UnrecordedParticipant
-	v.Code = masked(v.Code)
-	format(state, verb, plain(v), "UnrecordedParticipant")
-}
-
-// LogValue is what Format prints, for log/slog.
-func (v UnrecordedParticipant) LogValue() slog.Value { return logged(v) }
 
 // UpdateDestination: New configuration. It replaces the stored one as a whole, except for omitted credentials.
 type UpdateDestination struct {
@@ -2407,8 +2394,8 @@ type RemoveParticipantParams struct {
 }
 
 // RemoveParticipant: Disconnect a participant; its token stays valid, unless `revoke` is true.
-func (c *Client) RemoveParticipant(ctx context.Context, room, identity string, params *RemoveParticipantParams) error {
-	return c.run(ctx, outgoing{method: "DELETE", path: "/v1/rooms/{name}/participants/{identity}", values: []string{room, identity}, params: params, statuses: []int{204}})
+func (c *Client) RemoveParticipant(ctx context.Context, room, identity string, params ...*RemoveParticipantParams) error {
+	return c.run(ctx, outgoing{method: "DELETE", path: "/v1/rooms/{name}/participants/{identity}", values: []string{room, identity}, params: given(params), statuses: []int{204}})
 }
 
 // GetParticipant: Read one participant.
@@ -2861,18 +2848,18 @@ type ListWorstSessionsParams struct {
 }
 
 // ListWorstSessions: List a day's measured sessions, lowest mean score first.
-func (e Extensions) ListWorstSessions(ctx context.Context, params *ListWorstSessionsParams) (*MeasuredSessionJsonPage, error) {
-	return resultOf[MeasuredSessionJsonPage](ctx, e.client, outgoing{method: "GET", path: "/ext/v1/sessions/worst", params: params, statuses: []int{200}})
+func (e Extensions) ListWorstSessions(ctx context.Context, params *ListWorstSessionsParams) (*MeasuredSessionPage, error) {
+	return resultOf[MeasuredSessionPage](ctx, e.client, outgoing{method: "GET", path: "/ext/v1/sessions/worst", params: params, statuses: []int{200}})
 }
 
 // AllWorstSessions yields the items of all pages of [Extensions.ListWorstSessions], from params.Offset on; params.Limit is
 // the size of a page. An error ends it.
-func (e Extensions) AllWorstSessions(ctx context.Context, params *ListWorstSessionsParams) iter.Seq2[MeasuredSessionJson, error] {
+func (e Extensions) AllWorstSessions(ctx context.Context, params *ListWorstSessionsParams) iter.Seq2[MeasuredSession, error] {
 	var page ListWorstSessionsParams
 	if params != nil {
 		page = *params
 	}
-	return all(page.Offset, func(offset int64) (*MeasuredSessionJsonPage, error) {
+	return all(page.Offset, func(offset int64) (*MeasuredSessionPage, error) {
 		page.Offset = offset
 		return e.ListWorstSessions(ctx, &page)
 	})

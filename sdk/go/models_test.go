@@ -22,7 +22,7 @@ const sentinel = "sentinel-of-a-secret"
 // Types with secrets, and types that contain them. TestNoTypeWithASecretIsForgotten compares them with the generated file.
 var secretTypes = []any{
 	AzureDestination{}, GcpDestination{}, IngressCreated{}, RoomCode{}, RtmpDestination{}, S3Destination{}, StartBroadcast{}, Token{},
-	WebhookEndpointCreated{},
+	WebhookEndpointCreated{}, WebhookSecretRotated{},
 }
 
 var secretField = regexp.MustCompile(`(Token|Secret|Key|Credentials?|Password|Code)$`)

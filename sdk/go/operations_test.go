@@ -100,7 +100,11 @@ func call(t *testing.T, client *Client, name string, values []string) ([]any, er
 				continue
 			}
 			method := receiver.Method(number)
-			return results(method.Call(arguments(t, method.Type(), values)))
+			if given := arguments(t, method.Type(), values); method.Type().IsVariadic() {
+				return results(method.CallSlice(given))
+			} else {
+				return results(method.Call(given))
+			}
 		}
 	}
 	t.Fatalf("there is no method %s", name)

@@ -44,3 +44,10 @@ func (p *WebhookDeliveryPage) items() ([]WebhookDelivery, bool) {
 	return p.WebhookDeliveries, p.HasMore
 }
 func (p *WebhookEndpointPage) items() ([]WebhookEndpoint, bool) { return p.WebhookEndpoints, p.HasMore }
+func (p *BanPage) items() ([]Ban, bool)                         { return p.Bans, p.HasMore }
+func (p *EventRecordPage) items() ([]EventRecord, bool)         { return p.Events, p.HasMore }
+func (p *LiveRoomPage) items() ([]LiveRoom, bool)               { return p.Rooms, p.HasMore }
+func (p *MeasuredSessionPage) items() ([]MeasuredSession, bool) { return p.Sessions, p.HasMore }
+func (p *SessionQualitySamplePage) items() ([]SessionQualitySample, bool) {
+	return p.Samples, p.HasMore
+}

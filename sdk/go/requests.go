@@ -90,6 +90,14 @@ func pathOf(template string, values []string) (string, error) {
 	return path, problem
 }
 
+// given returns the parameters of a call that may have none.
+func given[T any](params []*T) *T {
+	if len(params) == 0 {
+		return nil
+	}
+	return params[0]
+}
+
 // queryOf returns the parameters that have a value, from a pointer to a struct.
 func queryOf(params any) (url.Values, error) {
 	query := url.Values{}

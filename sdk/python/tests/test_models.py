@@ -77,6 +77,7 @@ def test_no_secret_is_printed() -> None:
         ("S3Destination", "session_token"),
         ("Token", "token"),
         ("WebhookEndpointCreated", "secret"),
+        ("WebhookSecretRotated", "secret"),
     }
     for name, field in secrets:
         text = printed(made(getattr(models, name), **{field: SENTINEL}))
@@ -116,7 +117,9 @@ def test_a_secret_is_in_the_object_for_its_caller() -> None:
 def test_what_is_printed_can_be_read() -> None:
     when = datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC)
     endpoint = models.WebhookEndpoint(id="1", url="https://a.test", active=True, created_at=when)
-    assert repr(endpoint) == f"WebhookEndpoint(id='1', url='https://a.test', active=True, created_at={when!r})"
+    absent = "description=None, disabled_at=None, disabled_reason=None, events=None, previous_secret_expires_at=None"
+    shown = f"WebhookEndpoint(id='1', url='https://a.test', active=True, created_at={when!r}, {absent})"
+    assert repr(endpoint) == shown
     assert repr(made(models.S3Destination)).count("None") == len(dataclasses.fields(models.S3Destination)) - 1
 
 

@@ -89,7 +89,7 @@ def _svc_signature(sent: Mapping[str, str], body: bytes, secret: str) -> Iterato
         digest = hmac.digest(secret.encode(), body, hashlib.sha256).hex()
         # After a rotation, the first is by the previous secret, and the second by the new one.
         given = (sent["x-svc-signature"], sent.get("x-svc-signature-next", ""))
-        yield any([_same(one, f"sha256={digest}") for one in given])
+        yield any(_same(one, f"sha256={digest}") for one in given)
 
 
 def _standard_key(secret: str) -> bytes:

@@ -47,8 +47,8 @@ import type {
   ListWorstSessionsQuery,
   LiveRoom,
   LiveRoomPage,
-  MeasuredSessionJson,
-  MeasuredSessionJsonPage,
+  MeasuredSession,
+  MeasuredSessionPage,
   MuteTrack,
   MutedTrack,
   Participant,
@@ -213,12 +213,12 @@ export class Extensions extends Extension {
   }
 
   /** List a day's measured sessions, lowest mean score first. */
-  listWorstSessions(query?: ListWorstSessionsQuery, options?: CallOptions): Promise<MeasuredSessionJsonPage> {
+  listWorstSessions(query?: ListWorstSessionsQuery, options?: CallOptions): Promise<MeasuredSessionPage> {
     return this.call("GET /ext/v1/sessions/worst", { query }, options);
   }
 
   /** Iterate over the items of all pages of {@link Extensions.listWorstSessions}. */
-  allWorstSessions(query?: ListWorstSessionsQuery, options?: CallOptions): AsyncGenerator<MeasuredSessionJson, void, void> {
+  allWorstSessions(query?: ListWorstSessionsQuery, options?: CallOptions): AsyncGenerator<MeasuredSession, void, void> {
     return items(query, (page) => this.listWorstSessions(page, options));
   }
 
@@ -796,7 +796,7 @@ export class Conclave extends ConclaveClient {
    * @param identity The participant's identity.
    * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `permission_denied`, `participant_not_found`, `room_not_found`, `media_unavailable`
    */
-  removeParticipant(room: string, identity: string, query?: RemoveParticipantQuery, options?: CallOptions): Promise<void> {
+  removeParticipant(room: string, identity: string, options?: CallOptions, query?: RemoveParticipantQuery): Promise<void> {
     return this.call("DELETE /v1/rooms/{name}/participants/{identity}", { path: { name: room, identity }, query }, options);
   }
 

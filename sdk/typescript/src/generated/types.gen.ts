@@ -698,7 +698,7 @@ export interface LiveRoomPage {
 }
 
 /** A session with the sum of its samples. */
-export interface MeasuredSessionJson {
+export interface MeasuredSession {
   /** Measured until `left_at`, or until now for an open session. */
   duration_seconds: number;
   /** The id of a session: one join of one participant. */
@@ -726,11 +726,11 @@ export interface MeasuredSessionJson {
 }
 
 /** A page of a list. */
-export interface MeasuredSessionJsonPage {
+export interface MeasuredSessionPage {
   has_more: boolean;
   limit: number;
   offset: number;
-  sessions: MeasuredSessionJson[];
+  sessions: MeasuredSession[];
 }
 
 /** Way by which media reaches a participant. */
@@ -1970,15 +1970,15 @@ export interface TrackUnpublishedEvent {
 
 /** A participant whose recording was not started. */
 export interface UnrecordedParticipant {
-  /** The code of the error that a request for this recording alone would get. */
-  code: string;
   /**
    * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
    * as steps in a path.
    */
   identity: string;
-  /** The reason. */
+  /** The reason in words. */
   message: string;
+  /** The code of the error that a request for this recording alone would get. */
+  reason: string;
 }
 
 /** New configuration. It replaces the stored one as a whole, except for omitted credentials. */

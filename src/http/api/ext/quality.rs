@@ -198,6 +198,7 @@ pub struct DirectionQualitySample {
 
 /// A session with the sum of its samples.
 #[derive(Serialize, ToSchema)]
+#[schema(as = MeasuredSession)]
 pub struct MeasuredSessionJson {
     #[serde(flatten)]
     pub session: SessionJson,

@@ -47,9 +47,10 @@ pub struct ParticipantRecording {
 pub struct UnrecordedParticipant {
     pub identity: Identity,
     /// The code of the error that a request for this recording alone would get.
+    // Not `code`, which is the secret of a room code elsewhere.
     #[schema(value_type = String)]
-    pub code: ErrorCode,
-    /// The reason.
+    pub reason: ErrorCode,
+    /// The reason in words.
     pub message: String,
 }
 
@@ -206,7 +207,7 @@ pub async fn record_participants(
             }),
             Err(error) => result.refused.push(UnrecordedParticipant {
                 identity,
-                code: error.problem.code,
+                reason: error.problem.code,
                 message: error.problem.message.to_string(),
             }),
         }

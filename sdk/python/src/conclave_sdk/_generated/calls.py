@@ -1579,7 +1579,7 @@ class ExtCalls(Extension):
         limit: int = 50,
         offset: int = 0,
         timeout: float | None = None,
-    ) -> MeasuredSessionJsonPage:
+    ) -> MeasuredSessionPage:
         """List a day's measured sessions, lowest mean score first."""
         return self._send(
             "list_worst_sessions", [], query={"day": day, "limit": limit, "offset": offset}, timeout=timeout
@@ -1592,7 +1592,7 @@ class ExtCalls(Extension):
         limit: int = 50,
         offset: int = 0,
         timeout: float | None = None,
-    ) -> Iterator[MeasuredSessionJson]:
+    ) -> Iterator[MeasuredSession]:
         """List a day's measured sessions, lowest mean score first.
 
         Yields the items of all pages, from `offset` on; `limit` is the size of a page.
@@ -3263,7 +3263,7 @@ class AsyncExtCalls(AsyncExtension):
         limit: int = 50,
         offset: int = 0,
         timeout: float | None = None,
-    ) -> MeasuredSessionJsonPage:
+    ) -> MeasuredSessionPage:
         """List a day's measured sessions, lowest mean score first."""
         return await self._send(
             "list_worst_sessions", [], query={"day": day, "limit": limit, "offset": offset}, timeout=timeout
@@ -3276,7 +3276,7 @@ class AsyncExtCalls(AsyncExtension):
         limit: int = 50,
         offset: int = 0,
         timeout: float | None = None,
-    ) -> AsyncIterator[MeasuredSessionJson]:
+    ) -> AsyncIterator[MeasuredSession]:
         """List a day's measured sessions, lowest mean score first.
 
         Yields the items of all pages, from `offset` on; `limit` is the size of a page.

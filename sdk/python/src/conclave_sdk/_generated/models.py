@@ -54,8 +54,8 @@ __all__ = [
     "Layout",
     "LiveRoom",
     "LiveRoomPage",
-    "MeasuredSessionJson",
-    "MeasuredSessionJsonPage",
+    "MeasuredSession",
+    "MeasuredSessionPage",
     "MediaConnection",
     "MutedTrack",
     "NewAzureDestination",
@@ -709,7 +709,7 @@ class LiveRoomPage(Model):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class MeasuredSessionJson(Model):
+class MeasuredSession(Model):
     """A session with the sum of its samples."""
 
     id: str
@@ -738,10 +738,10 @@ class MeasuredSessionJson(Model):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class MeasuredSessionJsonPage(Model):
+class MeasuredSessionPage(Model):
     """A page of a list."""
 
-    sessions: list[MeasuredSessionJson]
+    sessions: list[MeasuredSession]
     limit: int
     offset: int
     has_more: bool
@@ -1742,10 +1742,10 @@ class UnrecordedParticipant(Model):
     """The identity of a participant, unique in its room while the participant is connected. Not `.` or
     `..`, which HTTP clients resolve as steps in a path.
     """
-    code: str = field(metadata=SECRET)
+    reason: str
     """The code of the error that a request for this recording alone would get."""
     message: str
-    """The reason."""
+    """The reason in words."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)

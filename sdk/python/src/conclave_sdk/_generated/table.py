@@ -55,7 +55,7 @@ RESPONSES: dict[str, tuple[str, str, list[int], str | None]] = {
     "list_templates": ("GET", "/v1/templates", [200], "TemplatePage"),
     "list_webhook_deliveries": ("GET", "/v1/webhook-deliveries", [200], "WebhookDeliveryPage"),
     "list_webhook_endpoints": ("GET", "/v1/webhook-endpoints", [200], "WebhookEndpointPage"),
-    "list_worst_sessions": ("GET", "/ext/v1/sessions/worst", [200], "MeasuredSessionJsonPage"),
+    "list_worst_sessions": ("GET", "/ext/v1/sessions/worst", [200], "MeasuredSessionPage"),
     "mute_track": ("POST", "/v1/rooms/{name}/participants/{identity}/mute", [200], "MutedTrack"),
     "pause_recording": ("POST", "/ext/v1/recordings/{egress_id}/pause", [200], "Recording"),
     "put_role": ("PUT", "/v1/templates/{id}/roles/{name}", [200, 201], "Role"),
@@ -284,7 +284,7 @@ OBJECTS: dict[str, dict[str, str]] = {
         "template_id?": "string|null",
     },
     "LiveRoomPage": {"rooms": "LiveRoom[]", "limit": "integer", "offset": "integer", "has_more": "boolean"},
-    "MeasuredSessionJson": {
+    "MeasuredSession": {
         "id": "string",
         "room": "string",
         "namespaced_room": "string",
@@ -297,8 +297,8 @@ OBJECTS: dict[str, dict[str, str]] = {
         "quality": "SessionQualitySummary",
         "left_at?": "timestamp",
     },
-    "MeasuredSessionJsonPage": {
-        "sessions": "MeasuredSessionJson[]",
+    "MeasuredSessionPage": {
+        "sessions": "MeasuredSession[]",
         "limit": "integer",
         "offset": "integer",
         "has_more": "boolean",
@@ -713,7 +713,7 @@ OBJECTS: dict[str, dict[str, str]] = {
         "track_muted": "boolean",
         "role?": "string",
     },
-    "UnrecordedParticipant": {"identity": "string", "code": "string", "message": "string"},
+    "UnrecordedParticipant": {"identity": "string", "reason": "string", "message": "string"},
     "Usage": {"days": "UsageDay[]", "total_participant_minutes": "number", "plan": "PlanStatus"},
     "UsageDay": {"date": "date", "participant_minutes": "number", "sessions": "integer"},
     "VideoProfile": {
