@@ -114,8 +114,8 @@ const EXPECTED_OF_POSTGRES: [Expected; 5] = [
     costs("get_room", [2, 2, 0, 0], [114, 10_400, 2_600, 12]),
     costs("create_token", [4, 2, 0, 0], [155, 15_600, 2_704, 15]),
     costs("create_room", [6, 2, 2, 1], [200, 22_400, 3_888, 15]),
-    costs("join", [15, 3, 3, 1], [463, 68_500, 16, 6]),
-    costs("leave", [9, 1, 2, 1], [268, 36_400, 16, 6]),
+    costs("join", [15, 3, 3, 1], [478, 69_200, 16, 6]),
+    costs("leave", [9, 1, 2, 1], [268, 36_900, 16, 6]),
 ];
 
 /// Counts lines in the trace log.
