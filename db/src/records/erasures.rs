@@ -13,7 +13,7 @@ use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::egresses::{self, egress};
-use crate::sql::values::args;
+use crate::sql::values::{Column, args};
 use crate::sql::{Row, no_row};
 
 /// Erasure that has started and is not complete.
@@ -203,16 +203,7 @@ impl Erasures {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn connected_rooms(&self, erasure: &Erasure) -> Result<Vec<RoomName>, StoreError> {
-        let Erasure {
-            project_id,
-            identity,
-            ..
-        } = erasure.clone();
-        self.0
-            .bulk_read(move |sql| {
-                sql.many(CONNECTED, args![&project_id, &identity], |row| row.read(0))
-            })
-            .await
+        self.named(erasure, CONNECTED).await
     }
 
     /// Reads an identity's ingress endpoints that are not final.
@@ -220,18 +211,7 @@ impl Erasures {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn live_ingresses(&self, erasure: &Erasure) -> Result<Vec<IngressId>, StoreError> {
-        let Erasure {
-            project_id,
-            identity,
-            ..
-        } = erasure.clone();
-        self.0
-            .bulk_read(move |sql| {
-                sql.many(LIVE_INGRESSES, args![&project_id, &identity], |row| {
-                    row.read(0)
-                })
-            })
-            .await
+        self.named(erasure, LIVE_INGRESSES).await
     }
 
     /// Attributes recordings of tracks to the identity that published them.
@@ -256,15 +236,22 @@ impl Erasures {
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn running_recordings(&self, erasure: &Erasure) -> Result<Vec<EgressId>, StoreError> {
+        self.named(erasure, RUNNING).await
+    }
+
+    /// Reads the first column of a query for the project `?1` and the identity `?2`.
+    async fn named<T: Column + Send + 'static>(
+        &self,
+        erasure: &Erasure,
+        query: &'static str,
+    ) -> Result<Vec<T>, StoreError> {
         let Erasure {
             project_id,
             identity,
             ..
         } = erasure.clone();
         self.0
-            .bulk_read(move |sql| {
-                sql.many(RUNNING, args![&project_id, &identity], |row| row.read(0))
-            })
+            .bulk_read(move |sql| sql.many(query, args![&project_id, &identity], |row| row.read(0)))
             .await
     }
 

@@ -164,17 +164,6 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
         self
     }
 
-    /// Marks parameters that the contract does not have. A request without them means what the contract defines.
-    #[must_use]
-    pub fn extension_parameters(mut self, names: &[&str]) -> Self {
-        for parameter in &mut self.doc.parameters {
-            if names.iter().any(|name| parameter["name"] == *name) {
-                parameter["x-extension"] = Value::Bool(true);
-            }
-        }
-        self
-    }
-
     /// Adds a rule between fields of the body, as a JSON Schema keyword.
     #[must_use]
     pub fn body_rule(mut self, keyword: &'static str, rule: Value) -> Self {

@@ -371,15 +371,6 @@ impl ParameterDocs {
         )
     }
 
-    /// Marks all parameters as beyond the contract. A request without them means what the contract defines.
-    #[must_use]
-    pub fn beyond_contract(mut self) -> Self {
-        for parameter in &mut self.0 {
-            parameter["x-extension"] = json!(true);
-        }
-        self
-    }
-
     /// Appends `limit` and `offset`.
     #[must_use]
     pub fn paged(mut self) -> Self {

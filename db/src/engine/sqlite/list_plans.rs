@@ -74,6 +74,17 @@ fn plan(sql: Sql<'_>, query: QueryBuilder<'_>) -> String {
     steps.join("; ")
 }
 
+/// Returns the steps of a statement's plan.
+fn steps(sql: Sql<'_>, statement: &str) -> Vec<String> {
+    // A parameter may occur twice.
+    let parameters = (1..=9).filter(|number| statement.contains(&format!("?{number}")));
+    let args = vec![Value::Null; parameters.count()];
+    sql.many(&format!("EXPLAIN QUERY PLAN {statement}"), &args, |row| {
+        row.get("detail")
+    })
+    .unwrap()
+}
+
 fn assert_searches(plan: &str, columns: &[&str]) {
     for column in columns {
         assert!(plan.contains(column), "not searched by {column}: {plan}");
@@ -380,14 +391,7 @@ fn queries_besides_lists_read_what_they_are_about_only() {
             (server::DELETE_EVENTS, "events_by_age (created_at<?)"),
             (local_files::SELECT_DUE, "egresses_with_local_file"),
         ] {
-            // A parameter may occur twice.
-            let parameters = (1..=9).filter(|number| query.contains(&format!("?{number}")));
-            let args = vec![Value::Null; parameters.count()];
-            let steps: Vec<String> = sql
-                .many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| {
-                    row.get("detail")
-                })
-                .unwrap();
+            let steps = steps(sql, query);
             assert!(
                 steps.iter().any(|step| step.contains(index)),
                 "{query}: {steps:#?}"
@@ -403,9 +407,7 @@ fn queries_besides_lists_read_what_they_are_about_only() {
 #[test]
 fn the_paths_at_a_destination_are_read_from_an_index() {
     with_schema(|sql, _| {
-        let args = [Value::Text("a"); 4];
-        let query = format!("EXPLAIN QUERY PLAN {}", uploads::SELECT_FILEPATHS);
-        let steps: Vec<String> = sql.many(&query, &args, |row| row.get("detail")).unwrap();
+        let steps = steps(sql, uploads::SELECT_FILEPATHS);
         assert!(
             steps
                 .concat()
@@ -419,14 +421,7 @@ fn the_paths_at_a_destination_are_read_from_an_index() {
 fn the_queue_of_a_webhook_endpoint_is_read_from_its_own_indexes() {
     with_schema(|sql, _| {
         for (query, index) in deliveries::QUEUE {
-            // A parameter may occur twice.
-            let parameters = (1..=9).filter(|number| query.contains(&format!("?{number}")));
-            let args = vec![Value::Null; parameters.count()];
-            let steps: Vec<String> = sql
-                .many(&format!("EXPLAIN QUERY PLAN {query}"), &args, |row| {
-                    row.get("detail")
-                })
-                .unwrap();
+            let steps = steps(sql, query);
             assert!(
                 steps.iter().any(|step| step.contains(index)),
                 "{query}: {steps:#?}"
@@ -444,16 +439,7 @@ fn the_rows_of_an_erased_identity_are_found_by_an_index() {
     with_schema(|sql, _| {
         let columns = erasures::COLUMNS.iter().map(|(statement, _)| *statement);
         for query in columns.chain(erasures::QUERIES) {
-            let parameters = (1..=4)
-                .filter(|number| query.contains(&format!("?{number}")))
-                .count();
-            let steps: Vec<String> = sql
-                .many(
-                    &format!("EXPLAIN QUERY PLAN {query}"),
-                    &vec![Value::Null; parameters],
-                    |row| row.get("detail"),
-                )
-                .unwrap();
+            let steps = steps(sql, query);
             assert!(
                 !steps.iter().any(|step| step.starts_with("SCAN")),
                 "{query}: {steps:#?}"
@@ -510,10 +496,7 @@ fn a_project_is_removed_from_every_table_by_an_index() {
         }
         for (table, statement) in removals::STATEMENTS {
             assert!(statement.starts_with(&format!("DELETE FROM {table} ")));
-            let explained = format!("EXPLAIN QUERY PLAN {statement}");
-            let steps: Vec<String> = sql
-                .many(&explained, &[Value::Null; 2], |row| row.get("detail"))
-                .unwrap();
+            let steps = steps(sql, statement);
             assert!(
                 !steps
                     .iter()

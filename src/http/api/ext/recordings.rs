@@ -7,8 +7,8 @@ use conclave_model::non_null::non_null;
 use conclave_model::participant::Participant;
 use conclave_model::plan::Feature;
 use conclave_model::role::Permission;
-use conclave_model::room::{Room, RoomStatus};
-use conclave_model::{DestinationName, ErrorCode, Identity, Problem};
+use conclave_model::room::Room;
+use conclave_model::{DestinationName, ErrorCode, Identity};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -187,12 +187,8 @@ pub async fn record_participants(
     let room = store.rooms().get(project.clone(), name).await?;
     let OptionalBody(RecordParticipants { destination }) = input.body;
     let read = |template, name| store.destinations().recording(project, template, name);
+    // Refuses the whole call for the same reasons as a single recording.
     let destination = named_destination(&context, &room, destination, read).await?;
-    // The whole call is refused for the same reasons as a single recording, with or without a named destination.
-    if room.status == RoomStatus::Ended {
-        return Err(Problem::room_ended().into());
-    }
-    context.require_feature().await?;
     let mut result = ParticipantRecordings {
         recordings: Vec::new(),
         refused: Vec::new(),

@@ -7,9 +7,11 @@ use std::str::FromStr;
 
 use conclave_model::Problem;
 use conclave_model::page::PageRequest;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::form_urlencoded;
 use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use super::parameters;
 use crate::http::api::spec::ParameterDocs;
@@ -54,17 +56,21 @@ impl FromQuery for AnyQuery {
     }
 }
 
-/// Query parameters that the contract does not have, on one of its operations.
-#[derive(Debug, Clone)]
+/// Query parameters that the contract does not have, on one of its operations. A request without them means what the contract defines.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(transparent)]
 pub struct BeyondContract<T>(pub T);
 
-impl<T: DeserializeOwned + IntoParams> FromQuery for BeyondContract<T> {
-    fn from_query(query: &str) -> Result<Self, Problem> {
-        T::from_query(query).map(Self)
-    }
-
-    fn describe() -> ParameterDocs {
-        ParameterDocs::query::<T>().beyond_contract()
+impl<T: IntoParams> IntoParams for BeyondContract<T> {
+    fn into_params(location: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let mut parameters = T::into_params(location);
+        for parameter in &mut parameters {
+            parameter
+                .extensions
+                .get_or_insert_default()
+                .insert("x-extension".to_owned(), true.into());
+        }
+        parameters
     }
 }
 

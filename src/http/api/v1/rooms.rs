@@ -19,7 +19,7 @@ use crate::http::api::context::RequestContext;
 use crate::http::api::error::Result;
 use crate::http::api::input::body::shallow;
 use crate::http::api::input::parameters::RoomPath;
-use crate::http::api::input::{AnyBody, AnyQuery, Input, NoBody, NoParams, Paged};
+use crate::http::api::input::{AnyBody, AnyQuery, BeyondContract, Input, NoBody, NoParams, Paged};
 use crate::http::api::operation::{Operation, operation};
 use crate::http::api::response::{Created, Json, Listed, NoContent};
 use crate::http::api::spec::{Method, extension};
@@ -192,7 +192,6 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
             .build(),
         operation(Method::Get, "/v1/rooms", "list_rooms", list)
             .about("rooms", "List rooms, newest first, including ended ones")
-            .extension_parameters(&["status", "name_prefix", "created_after", "created_before"])
             .responds(example())
             .build(),
         operation(Method::Get, "/v1/rooms/{name}", "get_room", get)
@@ -250,9 +249,12 @@ pub async fn create(
 
 pub async fn list(
     context: RequestContext,
-    input: Input<NoParams, Paged<RoomQuery>, NoBody>,
+    input: Input<NoParams, Paged<BeyondContract<RoomQuery>>, NoBody>,
 ) -> Result<Page<RoomJson>> {
-    let Paged { page, filter } = input.query;
+    let Paged {
+        page,
+        filter: BeyondContract(filter),
+    } = input.query;
     let rooms = context
         .state
         .store
