@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_db::{ErasedRows, Erasure, LocalRecording, RecordingPosition, Store, StoreError};
+use conclave_db::{ErasedRows, Erasure, RecordingPosition, Store, StoreError};
 use conclave_model::egress::Egress;
 use conclave_model::{ErrorCode, Identity, Problem, ProjectId};
 use tokio::time::{Instant, sleep};
 
 use super::api::error::{ApiError, Result};
-use super::files::removal::{COMPLETION_TIME, remove_file};
+use super::files::removal::{COMPLETION_TIME, remove_recorded};
 use super::state::AppState;
 
 /// Maximum time for the participant to leave and its recordings to end.
@@ -156,19 +156,9 @@ async fn delete_files(
         };
         position = last.position;
         for recording in &page {
-            let LocalRecording {
-                position,
-                egress_id,
-                ..
-            } = recording;
-            let latest_write = position.ended_at().after(COMPLETION_TIME);
-            if remove_file(recordings, recording, latest_write).await {
-                // After the removal: if the process dies in between, the recording counts as having a missing file.
-                files
-                    .record_removed(project.clone(), egress_id.clone())
-                    .await?;
-                deleted += 1;
-            }
+            let latest_write = recording.position.ended_at().after(COMPLETION_TIME);
+            let removed = remove_recorded(store, recordings, recording, latest_write).await?;
+            deleted += u32::from(removed);
         }
     }
 }

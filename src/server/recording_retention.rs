@@ -9,7 +9,7 @@ use std::time::Duration;
 use conclave_db::{LocalRecording, RecordingPosition, StoreError};
 use conclave_model::Clock;
 
-use crate::http::files::removal::{COMPLETION_TIME, remove_file};
+use crate::http::files::removal::{COMPLETION_TIME, remove_recorded};
 use crate::http::state::AppState;
 
 /// Interval between passes.
@@ -51,19 +51,14 @@ async fn remove_old(
             .recordings(*position, latest_write.before(COMPLETION_TIME), PAGE)
             .await?;
         for recording in &page {
-            if remove_file(&state.admin.recordings, recording, latest_write).await {
+            let folder = &state.admin.recordings;
+            if remove_recorded(&state.store, folder, recording, latest_write).await? {
                 let LocalRecording {
                     project_id,
                     egress_id,
                     filepath,
                     ..
                 } = recording;
-                // After the removal: if the process dies in between, the recording counts as having a missing file.
-                state
-                    .store
-                    .local_files()
-                    .record_removed(project_id.clone(), egress_id.clone())
-                    .await?;
                 log::info!(
                     project = project_id.as_str(), egress_id = egress_id.as_str(), file = filepath.as_str();
                     "removed a recording's file because of recordings.retention"

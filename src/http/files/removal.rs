@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use conclave_db::LocalRecording;
+use conclave_db::{LocalRecording, Store, StoreError};
 use conclave_model::filepath::FilePath;
 use conclave_model::{ProjectId, Timestamp};
 
@@ -31,12 +31,16 @@ pub async fn remove(
         .unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-/// Removes a recording's file as [`remove`] does. Returns whether it was removed; a failure is logged.
-pub async fn remove_file(
+/// Removes a recording's file as [`remove`] does, and records that. Returns whether it was removed; a failure of the file system is logged.
+///
+/// # Errors
+/// Fails when the database cannot be written.
+pub async fn remove_recorded(
+    store: &Store,
     recordings: &Path,
     recording: &LocalRecording,
     latest_write: Timestamp,
-) -> bool {
+) -> Result<bool, StoreError> {
     let LocalRecording {
         project_id,
         egress_id,
@@ -44,13 +48,21 @@ pub async fn remove_file(
         ..
     } = recording;
     match remove(recordings, project_id, filepath, latest_write).await {
-        Ok(is_removed) => is_removed,
-        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        Ok(true) => {}
+        Ok(false) => return Ok(false),
         Err(error) => {
-            log::warn!(egress_id = egress_id.as_str(); "a recording's file cannot be removed: {error}");
-            false
+            if error.kind() != ErrorKind::NotFound {
+                log::warn!(egress_id = egress_id.as_str(); "a recording's file cannot be removed: {error}");
+            }
+            return Ok(false);
         }
     }
+    // After the removal: if the process dies in between, the recording counts as having a missing file.
+    store
+        .local_files()
+        .record_removed(project_id.clone(), egress_id.clone())
+        .await?;
+    Ok(true)
 }
 
 /// Removes a file inside a directory; see [`remove`].
