@@ -311,7 +311,7 @@ fn a_cursor_of_newer_records_is_a_gap() {
     let app = TestApp::start();
     emit(&app, "a");
     let newest = page(&app, "")["cursor"].clone();
-    for after in ["1000000", "18446744073709551615"] {
+    for after in ["1000000", "9223372036854775807"] {
         let beyond = page(&app, &format!("after={after}"));
         assert_eq!(
             (events(&beyond).len(), &beyond["gap"], &beyond["cursor"]),
@@ -370,6 +370,7 @@ fn a_malformed_parameter_is_refused_by_name() {
         ("after=-1", "after", "invalid_request"),
         ("after=x", "after", "invalid_request"),
         ("after=", "after", "invalid_request"),
+        ("after=9223372036854775808", "after", "invalid_request"),
         ("after=18446744073709551616", "after", "invalid_request"),
         ("since=yesterday", "since", "invalid_request"),
         ("type=room.opened", "type", "invalid_request"),

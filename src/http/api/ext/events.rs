@@ -22,7 +22,8 @@ use crate::http::api::spec::Method;
 #[serde(deny_unknown_fields)]
 pub struct EventQuery {
     /// Only after this position: the `cursor` of a page, or the `id` of an event
-    after: Option<u64>,
+    #[param(value_type = Option<u64>, maximum = 9_223_372_036_854_775_807_i64)]
+    after: Option<Position>,
     /// Only from the first event on that was recorded at or after this instant
     #[param(inline)]
     since: Option<Timestamp>,
@@ -38,6 +39,20 @@ pub struct EventQuery {
     identity: Option<Identity>,
 }
 
+/// A position in the history: 0 is before the first event, otherwise the id of an event.
+#[derive(Deserialize)]
+#[serde(try_from = "u64")]
+struct Position(i64);
+
+impl TryFrom<u64> for Position {
+    type Error = String;
+
+    fn try_from(position: u64) -> std::result::Result<Self, String> {
+        let id = i64::try_from(position).map_err(|_| format!("must be at most {}", i64::MAX))?;
+        Ok(Self(id))
+    }
+}
+
 impl From<EventQuery> for EventFilter {
     fn from(query: EventQuery) -> Self {
         let EventQuery {
@@ -48,8 +63,7 @@ impl From<EventQuery> for EventFilter {
             identity,
         } = query;
         Self {
-            // Beyond the largest id, a position is after the newest event all the same.
-            after: after.map(|after| i64::try_from(after).unwrap_or(i64::MAX)),
+            after: after.map(|after| after.0),
             since,
             room,
             event_type,

@@ -111,11 +111,18 @@ pub struct UpdateTemplateSettings {
 /// Recording that starts by itself, to set: `None` leaves the stored one unchanged, `Some(None)` removes it.
 type AutoRecordInput = Option<Option<AutoRecord>>;
 
-/// Describes [`AutoRecordInput`], which may be null.
+/// Describes [`AutoRecordInput`], which may be null, with the rule of [`AutoRecord::check`].
 fn auto_record_input() -> RefOr<Schema> {
     let mut schema = extension::<AutoRecord>();
     if let RefOr::T(Schema::Object(object)) = &mut schema {
         object.schema_type = SchemaType::from_iter([Type::Object, Type::Null]);
+        // `type` here, because the other keywords ignore null, and `not` would refuse it.
+        let contradiction = json!({
+            "type": "object", "required": ["layout"],
+            "properties": {"type": {"const": "participant"}, "layout": true}
+        });
+        let keywords = object.extensions.get_or_insert_default();
+        keywords.insert("not".to_owned(), contradiction);
     }
     schema
 }
