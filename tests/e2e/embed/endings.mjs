@@ -1,12 +1,12 @@
-// After a call: its screen, the devices, and the way back. And a server that is gone for a while.
+// After a call: its screen, the devices, and the way back. A room that reaches its maximum duration. And a server that is gone for a while.
 import assert from 'node:assert/strict';
 
 import { openWindow } from '../support/browsers.mjs';
 import { Conclave, until } from '../support/server.mjs';
-import { enter, linkTo } from './sites.mjs';
+import { embed, enter, eventOf, frameOf, linkTo, submit } from './sites.mjs';
 
-// Keeps the tracks that the page has got from devices.
-const KEEP_TRACKS = () => {
+// Keeps the tracks that the page, or a frame, gets from devices.
+export const KEEP_TRACKS = () => {
   globalThis.tracks = [];
   const real = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
   navigator.mediaDevices.getUserMedia = async (wanted) => {
@@ -15,7 +15,7 @@ const KEEP_TRACKS = () => {
     return stream;
   };
 };
-const isReleased = (page) => page.evaluate(() => globalThis.tracks.length > 0 && globalThis.tracks.every(({ readyState }) => readyState === 'ended'));
+export const isReleased = (page) => page.evaluate(() => globalThis.tracks.length > 0 && globalThis.tracks.every(({ readyState }) => readyState === 'ended'));
 
 // Leaving, being removed, and the end of the room: no device stays on, and who may come back can.
 export async function screens(server, browser) {
@@ -59,6 +59,66 @@ async function ended(window, words, mayReturn) {
   for (const id of ['lobby', 'call']) assert.equal(await window.locator(`#${id}`).isVisible(), false, `${words} ${id} is shown`);
   await until(() => isReleased(window), `${words} A device is still in use.`);
   assert.equal(await window.evaluate(() => document.activeElement.id), 'end-title');
+}
+
+// A room with a maximum duration: the notice a minute before its end, or soon after a join that is later; and the end by itself.
+export async function duration(server, site, browser) {
+  await Promise.all([notified(server, site, browser), endedByItself(server, browser)]);
+}
+
+// Three seconds after the join, a minute is left. A participant cannot send such a notice.
+async function notified(server, site, browser) {
+  const room = 'sixty-three-seconds';
+  await server.call('POST', '/v1/rooms', { name: room, max_duration_seconds: 63 });
+  const { code } = await server.call('POST', `/v1/rooms/${room}/codes`, { role: 'guest' });
+  const window = await openWindow(browser);
+  await window.goto(`${site.origin}/`);
+  await embed(window, { code, name: 'Ada' });
+  const frame = await frameOf(window, server.api);
+  await until(async () => await frame.locator('[name=name]').inputValue() === 'Ada', 'the name is not used');
+  await submit(frame);
+  const ending = await eventOf(window, 'ending');
+  assert.equal(ending.room, room);
+  assert.ok(ending.seconds > 55 && ending.seconds <= 60, `${ending.seconds} seconds are left`);
+  await frame.locator('#notice[role="status"] p', { hasText: `This call ends in ${ending.seconds} seconds.` }).waitFor();
+  const other = await openWindow(browser);
+  await other.goto(`${server.api}/call`);
+  await other.evaluate(sendNotice, await server.call('POST', '/v1/tokens', { room, identity: 'mallory', name: 'Mallory', role: 'guest' }));
+  await frame.locator('#messages', { hasText: 'That was all' }).waitFor({ state: 'attached' });
+  await server.call('DELETE', `/v1/rooms/${room}`);
+  assert.deepEqual(await eventOf(window, 'left'), { room, reason: 'ended' });
+  const names = (await window.evaluate(() => events)).map(([name]) => name);
+  assert.equal(names.filter((name) => name === 'ending').length, 1, `${names}`);
+  for (const one of [window, other]) await one.context().close();
+}
+
+// Joins with the client SDK of the call page, and sends a notice as the server would, and a text.
+async function sendNotice({ url, token }) {
+  const room = new LivekitClient.Room();
+  await room.connect(url, token);
+  for (const [topic, text] of [['conclave.room-ending', '{"seconds_left": 5}'], ['chat', 'That was all']]) {
+    await room.localParticipant.publishData(new TextEncoder().encode(text), { reliable: true, topic });
+  }
+}
+
+async function endedByItself(server, browser) {
+  const room = 'twelve-seconds';
+  await server.call('POST', '/v1/rooms', { name: room, max_duration_seconds: 12 });
+  const window = await openWindow(browser);
+  await window.addInitScript(KEEP_TRACKS);
+  await enter(window, await linkTo(server, room, 'guest'), 'Ben');
+  const notice = window.locator('#notice p', { hasText: 'This call ends in' });
+  await notice.waitFor();
+  const [seconds] = (await notice.innerText()).match(/\d+/);
+  assert.ok(seconds > 0 && seconds < 12, `${seconds} seconds are left`);
+  await window.locator('#end').getByText('The call has ended.').waitFor();
+  assert.equal(await window.locator('#rejoin').isVisible(), false, 'one is offered to join again');
+  await until(() => isReleased(window), 'a device is still in use');
+  const { status, started_at: start, ended_at: end } = await server.call('GET', `/v1/rooms/${room}`);
+  assert.equal(status, 'ended');
+  const lasted = Date.parse(end) - Date.parse(start);
+  assert.ok(lasted >= 12_000, `the call has lasted ${lasted} ms`);
+  await window.context().close();
 }
 
 // A server is suspended for ten seconds. The page shows the interruption soon, and then its end.

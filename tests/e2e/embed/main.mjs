@@ -1,6 +1,6 @@
 // Tries the call page, and <conclave-call> in pages of other origins, with Chromium and Firefox and fake devices: all attributes, events
 // and methods from an origin of http.embed_origins, refusal of another one, hostile attributes, messages and names. Names in all scripts,
-// the shapes of tiles, small frames, errors in words, the end of a call, a server that stands still. Walks the page by keyboard, on
+// the shapes of tiles, small frames, errors in words, a ban, the end of a call, a server that stands still. Walks the page by keyboard, on
 // screens of computers and phones, light and dark; axe-core must find nothing. Runs the examples of docs/embedding.md and of the React
 // component.
 //
@@ -17,6 +17,7 @@ import { join } from 'node:path';
 
 import { Conclave } from '../support/server.mjs';
 import { launchChromium, launchFirefox } from '../support/browsers.mjs';
+import * as bans from './bans.mjs';
 import * as blur from './blur.mjs';
 import * as chat from './chat.mjs';
 import * as comfort from './comfort.mjs';
@@ -93,10 +94,12 @@ async function ways(browser, name, folder) {
     await part(`${name}: a call without a form`, () => joining.direct(server, site, browser));
     await part(`${name}: errors in words and codes`, () => joining.errors(server, site, browser, folder));
     await part(`${name}: participants, hands and moderation in a panel`, () => people.panel(server, browser));
+    await part(`${name}: a banned participant is removed and refused`, () => bans.ban(server, site, browser));
     await part(`${name}: chat, short messages and reactions`, () => chat.chat(server, browser));
     await part(`${name}: the weight of the page`, () => weight.weight(server, browser));
     await part(`${name}: controls and the time`, () => large.controls(server, site, browser));
     await part(`${name}: the end of a call releases the devices`, () => endings.screens(server, browser));
+    await part(`${name}: a maximum duration ends a call after a notice`, () => endings.duration(server, site, browser));
     await part(`${name}: without settings, pages of this machine show the call`, () => hostile.unset(browser));
     await part(`${name}: shortcuts, hints and details`, () => comfort.helps(server, browser, folder));
     await part(`${name}: links that invite, and styles of the page around it`, () => comfort.embedded(server, site, browser));

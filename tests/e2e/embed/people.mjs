@@ -12,12 +12,12 @@ const listed = (page) => page.evaluate(() => [...document.querySelectorAll('.att
 ]));
 const names = async (page) => (await listed(page)).map(([name]) => name);
 
-async function open(page) {
+export async function open(page) {
   await page.locator('#people-button').click();
   await page.locator('#people').waitFor();
 }
 
-async function become(page, expected) {
+export async function become(page, expected) {
   const found = async () => JSON.stringify(await names(page));
   await until(async () => await found() === JSON.stringify(expected), `not ${expected}`).catch(async ({ message }) => assert.fail(`${message}, but ${await found()}`));
 }

@@ -112,7 +112,11 @@ export class People {
     for (const sid of this.rows.keys()) if (!present.has(sid)) this.rows.delete(sid);
     if (roots.length === this.list.children.length && roots.every((root, index) => this.list.children[index] === root)) return;
     const focused = document.activeElement;
+    const wasInside = this.list.contains(focused);
     this.list.replaceChildren(...roots);
-    if (this.list.contains(focused)) focused.focus({ preventScroll: true });
+    if (!wasInside) return;
+    // The focus is lost with the row of a participant that has left. The area around the list opens no keyboard on a phone.
+    const next = this.list.contains(focused) ? focused : this.list.parentElement;
+    next.focus({ preventScroll: true });
   }
 }
