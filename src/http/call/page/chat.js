@@ -29,8 +29,10 @@ export class Chat {
       event.preventDefault();
       this.send(this.form.text.value.trim());
     };
-    room.on(RoomEvent.DataReceived, (bytes, participant, _kind, topic) => {
-      if (topic === TOPIC) this.add(participant ? nameOf(participant) : text('chat-server'), participant?.identity ?? '', read(bytes));
+    room.on(RoomEvent.DataReceived, (bytes, participant, _kind, topic, _encryption, sender = '') => {
+      // A message can arrive before its sender is known as a participant, or after it has left. Only the backend's messages have no sender.
+      const from = participant ? nameOf(participant) : sender || text('chat-server');
+      if (topic === TOPIC) this.add(from, sender, read(bytes));
     });
   }
 

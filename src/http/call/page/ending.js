@@ -9,9 +9,9 @@ const TOPIC = 'conclave.room-ending';
 
 // Shows the notice, and passes the seconds that are left to `onNotice`.
 export function watchEnding(room, onNotice) {
-  room.on(RoomEvent.DataReceived, (bytes, participant, _kind, topic) => {
-    // Participants cannot send it: their messages have a sender.
-    if (topic !== TOPIC || participant) return;
+  room.on(RoomEvent.DataReceived, (bytes, participant, _kind, topic, _encryption, sender) => {
+    // Participants cannot send it: their messages have a sender, also before it is known as a participant, and after it has left.
+    if (topic !== TOPIC || participant || sender) return;
     const seconds = secondsIn(bytes);
     if (!Number.isSafeInteger(seconds)) return;
     notice(text('ends-soon', { seconds }));
