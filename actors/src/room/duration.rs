@@ -90,7 +90,9 @@ impl LiveRoom {
         }
         // Not more: if the clock was set back, the timers still fire after the delays for which they were armed.
         let left = end.since(now).min(NOTICE_BEFORE_END);
-        let data = json!({"ends_at": now.after(left), "seconds_left": left.as_secs()});
+        // Rounded up: a timer fires some milliseconds late.
+        let seconds = left.saturating_add(Duration::from_millis(999)).as_secs();
+        let data = json!({"ends_at": now.after(left), "seconds_left": seconds});
         let notice = ServerData {
             data: data.to_string().into_bytes(),
             topic: Some(TOPIC.to_owned()),

@@ -105,6 +105,16 @@ fn a_duration_of_less_than_a_minute_has_its_notice_after_the_join() {
 }
 
 #[test]
+fn the_seconds_of_a_notice_are_rounded_up() {
+    let app = TestApp::start();
+    limited(&app, 600);
+    let alice = app.join("standup", "alice", "");
+    // A timer of the system's clock fires a little late, too.
+    app.advance(Duration::from_millis(540_003));
+    eventually(|| notices(&app, &alice) == [60]);
+}
+
+#[test]
 fn a_restart_does_not_prolong_a_room() {
     let app = TestApp::start();
     limited(&app, 600);
