@@ -3,8 +3,8 @@ import { openWindow } from '../support/browsers.mjs';
 
 export class Publishers {
   // Joins guests with videos of a size and rate. `guests` is a list of names, or a number; with a number, the names are `P01` and so on,
-  // in this order. `dtx`: silent microphones send nearly nothing, which is the client SDK's default.
-  static async join(server, browser, room, guests, { width = 160, height = 90, frames = 5, dtx = false } = {}) {
+  // in this order. `muted`: their microphones are.
+  static async join(server, browser, room, guests, { width = 160, height = 90, frames = 5, muted = false } = {}) {
     const names = Array.isArray(guests) ? guests : Array.from({ length: guests }, (_, index) => `P${String(index + 1).padStart(2, '0')}`);
     const tokens = [];
     for (const name of names) {
@@ -14,7 +14,7 @@ export class Publishers {
     const window = await openWindow(browser);
     await window.addInitScript(`globalThis.drawPerson = ${drawPerson}`);
     await window.goto(`${server.api}/call`);
-    await window.evaluate(publish, { url: server.api.replace('http', 'ws'), tokens, tones: names.map(toneOf), width, height, frames, dtx });
+    await window.evaluate(publish, { url: server.api.replace('http', 'ws'), tokens, tones: names.map(toneOf), width, height, frames, muted });
     return Object.assign(new Publishers(), { window });
   }
 
@@ -64,7 +64,7 @@ export function cameraOf(name) {
   }`;
 }
 
-async function publish({ url, tokens, tones, width, height, frames, dtx }) {
+async function publish({ url, tokens, tones, width, height, frames, muted }) {
   const { Room, Track } = LivekitClient;
   const sound = new AudioContext();
   globalThis.voices = [];
@@ -83,6 +83,7 @@ async function publish({ url, tokens, tones, width, height, frames, dtx }) {
     tone.connect(voice).connect(end);
     tone.start();
     globalThis.voices.push(voice);
-    await room.localParticipant.publishTrack(end.stream.getAudioTracks()[0], { source: Track.Source.Microphone, dtx });
+    await room.localParticipant.publishTrack(end.stream.getAudioTracks()[0], { source: Track.Source.Microphone, dtx: false });
+    if (muted) await room.localParticipant.setMicrophoneEnabled(false);
   }
 }
