@@ -61,6 +61,7 @@ fn assert_banned(answer: &Response) {
     answer.expect_error(409, "identity_banned", Some("identity"));
 }
 
+/// Proves S-90.
 #[test]
 fn a_ban_removes_the_participant_and_refuses_it_until_it_is_lifted() {
     let (app, receiver) = (start(), Receiver::start());
@@ -187,6 +188,7 @@ fn bans_are_listed_newest_first_and_belong_to_their_room_and_project() {
     token.send().expect(201);
 }
 
+/// Proves S-90.
 #[test]
 fn a_room_code_is_not_exchanged_for_a_banned_identity_and_counts_no_use() {
     let app = start();
@@ -203,6 +205,7 @@ fn a_room_code_is_not_exchanged_for_a_banned_identity_and_counts_no_use() {
     exchange(&app, &locked, "anybody").expect(201);
 }
 
+/// Proves S-90.
 #[test]
 fn a_ban_and_a_revocation_survive_a_restart() {
     let app = start();
@@ -218,6 +221,7 @@ fn a_ban_and_a_revocation_survive_a_restart() {
     app.join_with(&new).expect(201);
 }
 
+/// Proves S-90.
 #[test]
 fn a_removal_with_revoke_refuses_the_tokens_minted_until_then() {
     let app = start();
@@ -307,6 +311,7 @@ fn a_participant_that_may_remove_others_may_ban_and_revoke_and_no_one_else() {
     }
 }
 
+/// Proves S-90.
 #[test]
 fn a_banned_or_revoked_token_permits_no_requests() {
     let app = start();
@@ -326,6 +331,7 @@ fn a_banned_or_revoked_token_permits_no_requests() {
     remove(&new).expect_error(404, "participant_not_found", None);
 }
 
+/// Proves S-90.
 #[test]
 fn a_webrtc_client_with_a_ban_or_a_revoked_token_gets_403() {
     let app = TestApp::start_with_webrtc();
@@ -350,6 +356,7 @@ fn a_webrtc_client_with_a_ban_or_a_revoked_token_gets_403() {
     assert_eq!(app.validate(&new).status, 200);
 }
 
+/// Proves S-90.
 #[test]
 fn a_revoked_token_does_not_resume_a_later_join() {
     let app = TestApp::start_with_webrtc();
@@ -368,6 +375,7 @@ fn a_revoked_token_does_not_resume_a_later_join() {
     resume(&new).expect_resume();
 }
 
+/// Proves S-90.
 #[test]
 fn livekits_participants_are_removed_when_they_join_with_a_ban_or_a_revoked_token() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
@@ -395,6 +403,7 @@ fn livekits_participants_are_removed_when_they_join_with_a_ban_or_a_revoked_toke
     assert!(connected());
 }
 
+/// Proves S-90.
 #[test]
 fn reconciliation_removes_a_banned_participant_that_livekit_did_not_remove() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
