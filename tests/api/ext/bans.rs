@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::livekit::livekit;
 use crate::signalling::client::{Client, assert_refused, query, status_of};
 use crate::support::{Receiver, Request, Response, TestApp, eventually};
-use crate::tools::{fields, jwt, other_project, refuses_bad_pages, walk_pages};
+use crate::tools::{fields, jwt, other_project, refuses_bad_pages, repeat_ban, walk_pages};
 
 const BANS: &str = "/ext/v1/rooms/standup/bans";
 const MALLORY: &str = "/ext/v1/rooms/standup/bans/mallory";
@@ -158,6 +158,33 @@ fn the_terms_of_a_ban_are_checked() {
     app.delete(MALLORY)
         .send()
         .expect_error(404, "ban_not_found", None);
+}
+
+/// Proves S-93.
+#[test]
+fn a_room_has_at_most_1000_bans_and_bans_that_are_over_do_not_count() {
+    let app = start();
+    let put = |identity: &str, body: Value| {
+        let path = format!("{BANS}/{identity}");
+        app.put(&path).json(body).send()
+    };
+    ban(&app);
+    repeat_ban(&app, "standup", 998);
+    let until = app.clock.now().after(Duration::from_secs(60));
+    put("last", json!({"until": until})).expect(201);
+    put("next", json!({})).expect_error(409, "ban_limit_reached", None);
+    // A ban can still be changed, and another room has its own.
+    put("last", json!({"until": until, "reason": "spam"})).expect(200);
+    app.room("other");
+    let other = app.put("/ext/v1/rooms/other/bans/mallory").send();
+    other.expect(201);
+    app.advance(Duration::from_secs(60));
+    put("next", json!({})).expect(201);
+    let rows = "SELECT count(*) FROM bans WHERE room = 'standup'";
+    assert_eq!(app.records().value(rows), "1000", "without the last one");
+    put("last", json!({})).expect_error(409, "ban_limit_reached", None);
+    app.delete(MALLORY).send().expect_empty(204);
+    put("last", json!({})).expect(201);
 }
 
 #[test]
