@@ -293,6 +293,22 @@ fn a_removal_with_revoke_refuses_the_tokens_minted_until_then() {
 }
 
 #[test]
+fn a_room_code_gives_a_token_after_a_revocation_and_none_during_a_ban() {
+    let app = start();
+    let locked = code(&app, json!({"role": "guest", "identity": "mallory"}));
+    let token = || {
+        let exchanged = exchange(&app, &locked, "anybody").expect(201);
+        exchanged["token"].as_str().unwrap().to_owned()
+    };
+    let old = token();
+    app.delete(REVOKE).send().expect_empty(204);
+    app.join_with(&old).expect_error(401, "unauthorized", None);
+    app.join_with(&token()).expect(201);
+    ban(&app);
+    assert_banned(&exchange(&app, &locked, "anybody"));
+}
+
+#[test]
 fn only_tokens_minted_after_a_revocation_name_it() {
     let app = start();
     let revocation = || {
