@@ -1,5 +1,5 @@
-//! Files with mode 0600, such as key files: atomic creation and replacement, and reads that refuse a file which others may read. Also the
-//! directories for them.
+//! Files with mode 0600, such as key files and exports: atomic creation and replacement, and reads that refuse a file which others may
+//! read. Also the directories for them.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
@@ -26,6 +26,46 @@ pub fn create(path: &Path, text: &str) -> io::Result<()> {
     match write_draft(path, text)?.persist_noclobber(path) {
         Err(error) if error.error.kind() != ErrorKind::AlreadyExists => Err(error.error),
         _ => sync_directory(path),
+    }
+}
+
+/// File with mode 0600 that gets its name once it is complete. It is deleted if it is dropped before.
+#[derive(Debug)]
+pub struct DraftFile<'a> {
+    file: NamedTempFile,
+    path: &'a Path,
+}
+
+impl<'a> DraftFile<'a> {
+    /// Creates an empty file in the directory of `path`.
+    ///
+    /// # Errors
+    /// If `path` exists, or the file cannot be created.
+    pub fn create(path: &'a Path) -> io::Result<Self> {
+        // Before the work. `finish` finds a file that is created meanwhile.
+        if path.symlink_metadata().is_ok() {
+            return Err(io::Error::new(ErrorKind::AlreadyExists, "the file exists"));
+        }
+        Ok(Self {
+            file: NamedTempFile::new_in(directory(path))?,
+            path,
+        })
+    }
+
+    /// Returns the file, to write to it.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        self.file.as_file()
+    }
+
+    /// Names the file. After the return it survives a power failure.
+    ///
+    /// # Errors
+    /// If it cannot be written, or a file was created at its path meanwhile.
+    pub fn finish(self) -> io::Result<()> {
+        self.file.as_file().sync_all()?;
+        self.file.persist_noclobber(self.path)?;
+        sync_directory(self.path)
     }
 }
 
@@ -111,6 +151,29 @@ mod tests {
             0o600
         );
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_draft_has_its_name_once_it_is_complete_and_replaces_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("export");
+        let count = || fs::read_dir(dir.path()).unwrap().count();
+        drop(DraftFile::create(&path).unwrap());
+        assert_eq!(count(), 0);
+        let (first, second) = (
+            DraftFile::create(&path).unwrap(),
+            DraftFile::create(&path).unwrap(),
+        );
+        first.file().write_all(b"first").unwrap();
+        assert!(!path.exists());
+        first.finish().unwrap();
+        assert_eq!(read(&path).unwrap(), "first");
+        let exists = |result: io::Result<()>| {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::AlreadyExists);
+        };
+        exists(second.finish());
+        exists(DraftFile::create(&path).map(drop));
+        assert_eq!((read(&path).unwrap().as_str(), count()), ("first", 1));
     }
 
     #[test]

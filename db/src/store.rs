@@ -103,7 +103,7 @@ impl Store {
             removals: Removals(handle()),
             ingresses: Ingresses(handle()),
             destinations: Destinations(handle()),
-            webhook_endpoints: WebhookEndpoints(handle()),
+            webhook_endpoints: WebhookEndpoints::new(handle()),
             deliveries: Deliveries(handle()),
             events: Events(handle()),
             usage: Usage(handle()),

@@ -241,3 +241,43 @@ async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_non
         Err(RotationError::NoKey)
     ));
 }
+
+#[actix::test]
+async fn an_endpoint_whose_previous_secret_cannot_be_decrypted_has_its_current_one() {
+    let home = Home::new();
+    let store = open(&home, Some("lost"));
+    let project = create_project(&store).await;
+    let endpoint = store
+        .webhook_endpoints()
+        .create(
+            project.clone(),
+            "https://x".into(),
+            Secret::new("whsec_old"),
+            None,
+        )
+        .await
+        .unwrap();
+    store.close();
+
+    let store = open(&home, Some("key"));
+    let endpoints = store.webhook_endpoints();
+    // A current secret that cannot be decrypted is an error.
+    let unusable = endpoints.with_secrets(endpoint.id).await;
+    assert!(matches!(unusable, Err(StoreError::Fault(_))));
+    let (newer, until) = (Secret::new("whsec_newer"), Timestamp::from_millis(i64::MAX));
+    endpoints
+        .rotate_secret(project, endpoint.id, newer.clone(), until, None)
+        .await
+        .unwrap();
+    let found = endpoints.with_secrets(endpoint.id).await.unwrap().unwrap();
+    assert_eq!((found.secret, found.previous_secret), (newer, None));
+    store.close();
+
+    // Its key makes it usable again.
+    let file = |name: &str| std::fs::read_to_string(home.path().join(name)).unwrap();
+    std::fs::write(home.path().join("key"), file("key") + &file("lost")).unwrap();
+    let store = open(&home, Some("key"));
+    let found = store.webhook_endpoints().with_secrets(endpoint.id).await;
+    let previous = found.unwrap().unwrap().previous_secret.unwrap();
+    assert_eq!(previous.secret.reveal(), "whsec_old");
+}

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use conclave_db::{EventFilter, EventGap, EventList, EventPage, LogRetention, Store};
 use conclave_model::page::PageRequest;
+use conclave_model::webhook::WebhookEndpointChange;
 use conclave_model::{ErrorCode, ProjectId, Secret};
 use support::{Home, clock, create_project, create_room, new_room, refused};
 
@@ -219,4 +220,46 @@ async fn the_history_is_complete_from_the_last_deleted_event_on() {
     let kept = list(&store, &project, EventFilter::default()).await;
     let rooms: Vec<_> = kept.page.items.iter().map(|event| &*event.room).collect();
     assert_eq!((rooms, kept.gap), (vec!["d"], None));
+}
+
+#[actix::test]
+async fn a_pending_delivery_keeps_its_event_while_its_endpoint_is_active() {
+    let (home, clock) = (Home::new(), clock());
+    let store = support::open(&home, Some("encryption.key"), &clock, Box::new(|_| {}));
+    let mut kept = Vec::new();
+    for active in [true, false] {
+        let project = create_project(&store).await;
+        let url = "http://127.0.0.1:9/".to_owned();
+        let endpoints = store.webhook_endpoints();
+        let endpoint = endpoints
+            .create(project.clone(), url, Secret::new("whsec_"), None)
+            .await
+            .unwrap();
+        emit(&store, &project, "a").await;
+        let change = WebhookEndpointChange {
+            active: Some(active),
+            ..WebhookEndpointChange::default()
+        };
+        endpoints
+            .update(project.clone(), endpoint.id, change)
+            .await
+            .unwrap();
+        kept.push((project, endpoint.id));
+    }
+    clock.advance(Duration::from_secs(29));
+    let delete = async || store.server().delete_expired(kept_for(30)).await.unwrap();
+    assert_eq!(delete().await, 0);
+    clock.advance(Duration::from_secs(1));
+    // The delivery and the event of the endpoint that is not active.
+    assert_eq!((delete().await, delete().await), (2, 0));
+    let [(active, endpoint), (inactive, _)]: [_; 2] = kept.try_into().unwrap();
+    for (project, count) in [(&active, 1), (&inactive, 0)] {
+        let events = list(&store, project, EventFilter::default()).await;
+        assert_eq!(events.page.items.len(), count);
+    }
+    let due = store
+        .deliveries()
+        .due(active, endpoint, clock.now(), 50)
+        .await;
+    assert_eq!(due.unwrap().len(), 1);
 }

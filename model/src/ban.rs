@@ -2,6 +2,9 @@
 
 use crate::{BanId, Identity, RoomName, Timestamp};
 
+/// Maximum bans of a room. Bans that are over give way to new ones.
+pub const MAX_PER_ROOM: i64 = 1_000;
+
 /// Ban of an identity from a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ban {

@@ -119,6 +119,8 @@ codes! {
     IdentityTaken = 409 "identity_taken",
     /// The identity is banned from the room.
     IdentityBanned = 409 "identity_banned",
+    /// The room has its maximum of bans.
+    BanLimitReached = 409 "ban_limit_reached",
     /// Participants, or another role, still refer to the role.
     RoleReferenced = 409 "role_referenced",
     /// Only a failed delivery can be retried.
@@ -153,7 +155,7 @@ impl ErrorCode {
     pub const fn is_extension(self) -> bool {
         matches!(
             self,
-            Self::BanNotFound | Self::IdentityBanned | Self::RecordingEnded
+            Self::BanNotFound | Self::IdentityBanned | Self::BanLimitReached | Self::RecordingEnded
         )
     }
 }

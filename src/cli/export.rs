@@ -1,10 +1,10 @@
 //! `conclave export PROJECT`: all of a project's records as JSON lines, without secrets.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use conclave_db::private_file::DraftFile;
 use conclave_db::{ExportPosition, Store};
 use conclave_model::ProjectId;
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::error::CliError;
 pub struct ExportArgs {
     /// Project id, `prj_…`.
     project: String,
-    /// File to create [default: stdout].
+    /// File to create, with mode 0600; it appears when it is complete [default: stdout].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -36,23 +36,13 @@ pub(super) fn run(args: &ExportArgs, config: &Config, data: &Path) -> Result<(),
             None => write(store, project, "stdout", io::stdout().lock()).await,
             Some(path) => {
                 let name = path.display().to_string();
-                let file =
-                    create(path).map_err(|error| CliError::failed(format!("{name}: {error}")))?;
-                write(store, project, &name, &file).await?;
-                file.sync_all()
-                    .map_err(|error| CliError::failed(format!("{name}: {error}")))
+                let failed = |error: io::Error| CliError::failed(format!("{name}: {error}"));
+                let draft = DraftFile::create(path).map_err(failed)?;
+                write(store, project, &name, draft.file()).await?;
+                draft.finish().map_err(failed)
             }
         }
     })
-}
-
-/// Creates a file for its owner alone, since it has personal data. An existing file is not replaced.
-fn create(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 /// Writes a line for each row, one page after the other.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::livekit::livekit;
 use crate::support::{FakeBilling, Receiver, Response, TestApp};
 use crate::tools::{
-    conclave, default_template, exchange, other_project, parsed, room_on, template,
+    conclave, default_template, exchange, other_project, parsed, repeat_ban, room_on, template,
 };
 use crate::webrtc::whip::ConnectedEncoder;
 
@@ -93,6 +93,7 @@ const SCENARIOS: &[(ErrorCode, Scenario)] = &[
         app.delete("/ext/v1/rooms/unbanned/bans/alice").send()
     }),
     (ErrorCode::IdentityBanned, identity_banned),
+    (ErrorCode::BanLimitReached, ban_limit_reached),
     (ErrorCode::MethodNotAllowed, |app| {
         app.put("/v1/rooms").json(json!({})).send()
     }),
@@ -149,6 +150,17 @@ const NO_ID: &str = "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21";
 
 fn whip() -> ConnectedEncoder {
     ConnectedEncoder::start()
+}
+
+fn ban_limit_reached(app: &TestApp) -> Response {
+    app.room("all-banned");
+    let ban = |identity: &str| {
+        let path = format!("/ext/v1/rooms/all-banned/bans/{identity}");
+        app.put(&path).send()
+    };
+    ban("alice").expect(201);
+    repeat_ban(app, "all-banned", 999);
+    ban("bob")
 }
 
 fn identity_banned(app: &TestApp) -> Response {

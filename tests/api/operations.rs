@@ -80,6 +80,7 @@ const CODES: &[(u16, &[&str])] = &[
             "role_capacity_reached",
             "identity_taken",
             "identity_banned",
+            "ban_limit_reached",
             "role_referenced",
             "delivery_not_retryable",
         ],

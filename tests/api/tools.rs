@@ -136,6 +136,18 @@ pub fn room_on(app: &TestApp, name: &str, template: &str) -> Value {
         .expect(201)
 }
 
+/// Bans as many other identities, `also-1` and so on, from a room with one ban, in the same terms.
+pub fn repeat_ban(app: &TestApp, room: &str, count: usize) {
+    let id = app.records().random_id();
+    app.records().run(&format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+         INSERT INTO bans
+             (id, project_id, room_id, room, participant_identity, until, reason, created_at, updated_at)
+         SELECT {id}, project_id, room_id, room, 'also-' || i, until, reason, created_at, updated_at
+         FROM (SELECT * FROM bans WHERE room = '{room}' LIMIT 1) AS one, n"
+    ));
+}
+
 /// Returns the id of the default template in the app's project.
 pub fn default_template(app: &TestApp) -> String {
     let listed = app.get("/v1/templates").send().expect(200);

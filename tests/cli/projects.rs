@@ -1,8 +1,10 @@
 //! Commands on projects and API keys.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::deployment::{Deployment, UNKNOWN_PROJECT, files};
@@ -138,6 +140,7 @@ fn a_person_is_erased_without_a_server() {
     assert!(table.starts_with("replacement    erased-"), "{table}");
 }
 
+/// Proves S-86.
 #[test]
 fn a_projects_records_are_exported_as_lines_without_secrets() {
     let deployment = Deployment::new();
@@ -169,7 +172,23 @@ fn a_projects_records_are_exported_as_lines_without_secrets() {
     let arguments = ["export", &id, "--output", file.to_str().unwrap()];
     assert_eq!(deployment.run(&arguments).code, 0);
     assert_eq!(fs::read_to_string(&file).unwrap(), exported.stdout);
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
     assert!(deployment.run_failing(1, &arguments).contains("exists"));
+}
+
+#[test]
+fn an_export_that_fails_leaves_no_file() {
+    let deployment = Deployment::new();
+    let id = deployment.create_project();
+    // The last table of an export.
+    Connection::open(deployment.data().join("conclave.db"))
+        .unwrap()
+        .execute_batch("ALTER TABLE usage_days RENAME TO hidden")
+        .unwrap();
+    let file = deployment.dir.path().join("acme.jsonl");
+    deployment.run_failing(1, &["export", &id, "--output", file.to_str().unwrap()]);
+    assert_eq!(names(&deployment), ["data"]);
 }
 
 #[test]

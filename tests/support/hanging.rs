@@ -1,7 +1,9 @@
-//! A webhook receiver that never responds.
+//! A webhook receiver that never responds, or not to some events.
 
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
+
+use test_http_server::{Request, Response};
 
 /// A receiver that keeps its connections open without a response until it is dropped.
 pub struct Hanging {
@@ -14,10 +16,21 @@ type Connections = Arc<Mutex<Option<Vec<TcpStream>>>>;
 
 impl Hanging {
     pub fn start() -> Self {
+        Self::start_if(|_| true)
+    }
+
+    /// Starts a receiver that accepts all events of other types.
+    pub fn for_event(name: &'static str) -> Self {
+        Self::start_if(move |request| request.header("x-svc-event") == name)
+    }
+
+    fn start_if(hangs: impl Fn(&Request) -> bool + Clone + Send + 'static) -> Self {
         let connections: Connections = Arc::new(Mutex::new(Some(Vec::new())));
         let held = Arc::clone(&connections);
-        let address = test_http_server::serve(move |_, stream| {
-            if let Some(connections) = held.lock().unwrap().as_mut() {
+        let address = test_http_server::serve(move |request, mut stream| {
+            if !hangs(&request) {
+                let _ = Response::new(204).send(&mut stream);
+            } else if let Some(connections) = held.lock().unwrap().as_mut() {
                 connections.push(stream);
             }
         });

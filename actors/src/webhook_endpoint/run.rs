@@ -83,7 +83,7 @@ impl RunProgress {
         self.is_outdated.store(true, Ordering::SeqCst);
     }
 
-    /// Makes the current batch look for rooms that are not in it.
+    /// Makes the current batch look for rooms that are not in it, if a permit is free.
     pub(super) fn wake(&self) {
         self.queued.notify_one();
     }
@@ -268,9 +268,30 @@ impl Run {
         } else if self.progress.is_for_all.load(Ordering::SeqCst) {
             deliveries.due(project, self.endpoint, now, BATCH).await
         } else {
-            deliveries.due_at_once(project, self.endpoint, BATCH).await
+            let busy = BTreeSet::new();
+            deliveries
+                .due_at_once(project, self.endpoint, busy, BATCH)
+                .await
         };
         due.map_err(Halt::Store)
+    }
+
+    /// Reads first attempts in rooms other than the busy ones, in which a POST is in progress.
+    async fn due_beside(
+        &self,
+        endpoint: &WebhookEndpoint,
+        busy: &BTreeSet<String>,
+    ) -> Vec<DueDelivery> {
+        if !endpoint.active {
+            return Vec::new();
+        }
+        let (project, busy) = (self.project.clone(), busy.clone());
+        let deliveries = self.context.store.deliveries();
+        let due = deliveries
+            .due_at_once(project, self.endpoint, busy, BATCH)
+            .await;
+        // An error ends this batch only: the next one reports it.
+        due.unwrap_or_default()
     }
 
     /// Posts rooms in parallel, one per permit. Rooms whose first event is queued meanwhile are included while a permit is free.
@@ -282,8 +303,13 @@ impl Run {
         started: Instant,
     ) -> BatchResults {
         let at_once = permits.len().max(1);
+        // A full batch may hide other rooms, which must not wait for all of it.
+        if due.len() == BATCH as usize {
+            self.progress.wake();
+        }
         let (mut waiting, mut busy) = (VecDeque::from(by_room(due)), BTreeSet::new());
         let (mut posts, mut results) = (FuturesUnordered::new(), BatchResults::default());
+        let mut is_ending = false;
         loop {
             while posts.len() < at_once
                 && let Some((room, due)) = waiting.pop_front()
@@ -299,17 +325,23 @@ impl Run {
                 .last
                 .as_ref()
                 .is_some_and(|last| last.outcome.timed_out);
-            let may_add =
-                posts.len() < at_once && started.elapsed() < PERMIT_TIME && !has_timed_out;
+            let may_add = posts.len() < at_once
+                && started.elapsed() < PERMIT_TIME
+                && !has_timed_out
+                && !is_ending;
             tokio::select! {
                 Some((room, attempts)) = posts.next() => {
                     busy.remove(&room);
+                    // Nothing was posted, as after a change of the endpoint. Its deliveries would be found again and again.
+                    is_ending |= attempts.is_empty();
                     attempts.into_iter().for_each(|attempt| results.add(attempt));
                 }
                 () = self.progress.queued.notified(), if may_add => {
-                    // An error ends this batch only: the next one reports it.
-                    let due = self.due(endpoint).await.unwrap_or_default();
-                    waiting.extend(by_room(due).into_iter().filter(|(room, _)| !busy.contains(room)));
+                    let due = self.due_beside(endpoint, &busy).await;
+                    if due.len() == BATCH as usize {
+                        self.progress.wake();
+                    }
+                    waiting.extend(by_room(due));
                 }
                 else => return results,
             }

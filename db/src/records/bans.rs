@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use conclave_model::ban::Ban;
+use conclave_model::ban::{Ban, MAX_PER_ROOM};
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::{
@@ -89,6 +89,8 @@ const UPDATE: &str =
     "UPDATE bans SET until = ?3, reason = ?4, updated_at = ?5 WHERE id = ?1 AND project_id = ?2";
 const DELETE: &str =
     "DELETE FROM bans WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3";
+const COUNT: &str = "SELECT count(*) FROM bans WHERE room_id = ?1 AND project_id = ?2";
+const DELETE_OVER: &str = "DELETE FROM bans WHERE room_id = ?1 AND project_id = ?2 AND until <= ?3";
 const REVOKE: &str =
     "INSERT INTO revocations (id, project_id, room_id, room, participant_identity, tokens_minted_until)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -145,6 +147,24 @@ fn open_room(
     }
 }
 
+/// Refuses another ban of a room that has its maximum. Bans that are over are deleted if the room has the maximum with them.
+fn check_limit(tx: &Tx<'_>, room: &Room) -> Result<(), StoreError> {
+    let is_full = || -> Result<bool, StoreError> {
+        let bans: i64 = tx.sql.value(COUNT, args![room.id, &room.project_id])?;
+        Ok(bans >= MAX_PER_ROOM)
+    };
+    if !is_full()? {
+        return Ok(());
+    }
+    tx.sql
+        .put(DELETE_OVER, args![room.id, &room.project_id, tx.now])?;
+    if is_full()? {
+        let message = format!("a room has at most {MAX_PER_ROOM} bans; lift one first");
+        return StoreError::refuse(Problem::new(ErrorCode::BanLimitReached, message));
+    }
+    Ok(())
+}
+
 fn put(tx: &Tx<'_>, new: NewBan) -> Result<PutBan, StoreError> {
     let room = open_room(tx.sql, &new.project_id, &new.room, Problem::room_ended)?;
     let key = args![room.id, &new.identity, &room.project_id];
@@ -168,6 +188,7 @@ fn put(tx: &Tx<'_>, new: NewBan) -> Result<PutBan, StoreError> {
     }
     // A ban that is over is replaced, so that the new one has its own id and time.
     tx.sql.put(DELETE, key)?;
+    check_limit(tx, &room)?;
     let ban = Ban {
         id: BanId::new(),
         room: room.name,
@@ -205,7 +226,7 @@ impl Bans {
     /// Bans an identity from a room, or changes the ban that is in force.
     ///
     /// # Errors
-    /// Refused when the project has no room by that name, or the room has ended.
+    /// Refused when the project has no room by that name, or the room has ended or has its maximum of bans.
     pub async fn put(&self, new: NewBan) -> Result<PutBan, StoreError> {
         self.0
             .write(Queue::for_project(&new.project_id), move |tx| put(tx, new))
@@ -234,7 +255,7 @@ impl Bans {
             .await
     }
 
-    /// Lists a room's bans, newest first, including bans that are over.
+    /// Lists a room's bans, newest first, including bans that are over and not deleted yet.
     ///
     /// # Errors
     /// Refused when the project has no room by that name.

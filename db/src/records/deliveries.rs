@@ -1,6 +1,6 @@
 //! Webhook deliveries. Their state is stored here; the endpoint's actor only drives it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use conclave_model::event::EndpointDisabledEvent;
 use conclave_model::idempotency::ResponseRecorder;
@@ -71,10 +71,10 @@ impl EndpointQueue {
 const SELECT: &str = "SELECT d.id, d.endpoint_id, d.endpoint_url, d.event_type, e.payload, d.status, d.attempts, \
                              d.next_attempt_at, d.delivered_at, d.created_at, d.last_error, d.response_status \
                       FROM webhook_deliveries d JOIN events e ON e.id = d.event_id";
-/// First attempts in event order, even if the clock was set back between two events.
-const SELECT_FIRST: &str = "SELECT d.id, e.type, e.room, e.payload, d.attempts, d.next_attempt_at
+/// First attempts after a position in event order, even if the clock was set back between two events.
+const SELECT_FIRST: &str = "SELECT d.seq, d.id, e.type, e.room, e.payload, d.attempts, d.next_attempt_at
      FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
-     WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts = 0
+     WHERE d.endpoint_id = ?1 AND d.project_id = ?2 AND d.status = 'pending' AND d.attempts = 0 AND d.seq > ?4
      ORDER BY d.seq LIMIT ?3";
 const SELECT_RETRIES: &str = "SELECT d.id, e.type, e.room, e.payload, d.attempts, d.next_attempt_at
      FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
@@ -123,6 +123,9 @@ pub(crate) const QUEUE: [(&str, &str); 10] = [
 /// Maximum waiting retries up to which first attempts are made between ticks. A receiver with more is failing, and its rooms are not worth
 /// comparing.
 const MAX_WAITING: u32 = 100;
+/// Pages read to find an event of another room behind the first attempts of rooms that are skipped. More would cost each event of a busy
+/// room more than an event behind them loses, which leaves with the next batch or tick.
+const MAX_PAGES: u32 = 3;
 /// Maximum deliveries changed by one write.
 const STEP: u32 = 1_000;
 const REQUEUE: &str =
@@ -287,15 +290,16 @@ impl Deliveries {
                 )?;
                 // First attempts get the rest, which is more than half if few retries are due.
                 let left = limit.saturating_sub(u32::try_from(retries.len()).unwrap_or(limit));
-                let mut found = sql.many(SELECT_FIRST, args![endpoint, &project, left], due)?;
+                let mut found =
+                    sql.many(SELECT_FIRST, args![endpoint, &project, left, 0i64], due)?;
                 found.extend(retries);
                 Ok(found)
             })
             .await
     }
 
-    /// Reads at most `limit` first attempts that may leave between ticks: in event order, without rooms in which an earlier event waits for
-    /// its next attempt.
+    /// Reads at most `limit` first attempts that may leave between ticks: in event order, without `busy` rooms and rooms in which an earlier
+    /// event waits for its next attempt.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -303,6 +307,7 @@ impl Deliveries {
         &self,
         project: ProjectId,
         endpoint: EndpointId,
+        busy: BTreeSet<String>,
         limit: u32,
     ) -> Result<Vec<DueDelivery>, StoreError> {
         self.0
@@ -315,11 +320,25 @@ impl Deliveries {
                 if rooms.len() > MAX_WAITING as usize {
                     return Ok(Vec::new());
                 }
-                let waiting: HashSet<String> = rooms.into_iter().collect();
-                let mut found = sql.many(SELECT_FIRST, args![endpoint, &project, limit], due)?;
-                // An event about no room keeps no order.
-                found.retain(|due| due.room.is_empty() || !waiting.contains(&due.room));
-                Ok(found)
+                let mut skipped: HashSet<String> = rooms.into_iter().collect();
+                // Events about no room keep no order.
+                skipped.remove("");
+                skipped.extend(busy);
+                let mut after = 0i64;
+                for _ in 0..MAX_PAGES {
+                    let row = args![endpoint, &project, limit, after];
+                    let page = sql.many(SELECT_FIRST, row, |row| {
+                        Ok((row.get::<i64>("seq")?, due(row)?))
+                    })?;
+                    let is_last = page.len() < limit as usize;
+                    after = page.last().map_or(after, |(seq, _)| *seq);
+                    let mut found: Vec<_> = page.into_iter().map(|(_, due)| due).collect();
+                    found.retain(|due| !skipped.contains(&due.room));
+                    if is_last || !found.is_empty() {
+                        return Ok(found);
+                    }
+                }
+                Ok(Vec::new())
             })
             .await
     }

@@ -185,11 +185,15 @@ const DELETE_RESPONSES: &str = "DELETE FROM idempotency WHERE (project_id, opera
 const DELETE_SAMPLES: &str = "DELETE FROM quality_samples WHERE (session_id, at) IN
         (SELECT session_id, at FROM quality_samples WHERE at <= ?1 LIMIT ?2)";
 /// Up to the last event that is old enough. Events may be kept for longer than their deliveries, so a search by the events' age would read
-/// the whole history each time.
+/// the whole history each time. A pending delivery of an endpoint that is not active has an event to keep and no attempt to come, so it ends
+/// like a final one.
 pub(crate) const DELETE_DELIVERIES: &str = "DELETE FROM webhook_deliveries WHERE seq IN
-        (SELECT seq FROM webhook_deliveries
+        (SELECT seq FROM webhook_deliveries d
          WHERE event_id <= (SELECT id FROM events WHERE created_at <= ?1 ORDER BY created_at DESC, id DESC LIMIT 1)
-           AND created_at <= ?1 AND status <> 'pending' ORDER BY event_id LIMIT ?2)";
+           AND created_at <= ?1
+           AND (status <> 'pending'
+                OR EXISTS (SELECT 1 FROM webhook_endpoints w WHERE w.id = d.endpoint_id AND w.enabled = 0))
+         ORDER BY event_id LIMIT ?2)";
 pub(crate) const DELETE_EVENTS: &str = "DELETE FROM events WHERE id IN
         (SELECT id FROM events e WHERE created_at <= ?1
            AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE event_id = e.id) LIMIT ?2)
@@ -200,7 +204,7 @@ const SET_LAST_DELETED: &str =
 /// Ages at which the log's records are deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogRetention {
-    /// Age of final deliveries.
+    /// Age of deliveries that are final, or pending while their endpoint is not active.
     pub deliveries: Duration,
     /// Age of events. An event is kept for at least as long as its deliveries, which have their payload from it.
     pub events: Duration,
@@ -354,8 +358,8 @@ impl ServerRecords {
             .await
     }
 
-    /// Deletes stored responses older than 24 hours, and final deliveries and events older than `retention`, in all projects. Returns the
-    /// number of deleted rows; 0 if nothing is left to delete.
+    /// Deletes stored responses older than 24 hours, and events and deliveries older than `retention`, in all projects. Deliveries that will
+    /// be attempted stay. Returns the number of deleted rows; 0 if nothing is left to delete.
     ///
     /// # Errors
     /// Fails when the database cannot be written.

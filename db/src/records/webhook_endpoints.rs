@@ -1,6 +1,7 @@
 //! Webhook endpoints. Their signing secrets are sealed if the deployment has an encryption key.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use conclave_model::event::EventType;
 use conclave_model::idempotency::ResponseRecorder;
@@ -8,7 +9,7 @@ use conclave_model::page::{Page, PageRequest};
 use conclave_model::webhook::{
     DisabledEndpoint, PreviousSecret, WebhookEndpoint, WebhookEndpointChange,
 };
-use conclave_model::{EndpointId, ErrorCode, Problem, ProjectId, Secret, Timestamp};
+use conclave_model::{EndpointId, ErrorCode, Problem, ProjectId, Secret, Throttle, Timestamp};
 
 use crate::database::Database;
 use crate::engine::writer::Queue;
@@ -74,6 +75,9 @@ const PURGE: &str =
     "DELETE FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2 AND active = 0";
 /// Maximum deliveries deleted by one write, so that no other write waits long.
 const STEP: u32 = 500;
+/// Shortest time between two log lines about an endpoint's previous secret, and the maximum number of lines in that time.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+const MAX_WARNINGS: usize = 10;
 
 /// Webhook endpoint that does not accept deliveries.
 #[derive(Debug, Clone)]
@@ -155,16 +159,28 @@ fn disabled(row: &Row<'_>) -> Result<Option<DisabledEndpoint>, StoreError> {
 }
 
 impl Stored {
-    /// Returns the endpoint with its decrypted secrets.
-    fn unseal(self, vault: &Vault) -> Result<WebhookEndpoint, StoreError> {
+    /// Returns the endpoint with its decrypted secrets. A previous secret that cannot be decrypted is left out, since a receiver that has
+    /// the current one can verify deliveries without it.
+    fn unseal(
+        self,
+        vault: &Vault,
+        warnings: &Throttle<EndpointId>,
+    ) -> Result<WebhookEndpoint, StoreError> {
         let id = self.endpoint.id;
-        let previous = self.previous.map(|(secret, until)| {
-            let secret = secret.unseal(vault, id)?;
-            Ok::<_, StoreError>(PreviousSecret { secret, until })
-        });
+        let secret = self.secret.unseal(vault, id)?;
+        let mut previous_secret = None;
+        if let Some((previous, until)) = self.previous {
+            match previous.unseal(vault, id) {
+                Ok(secret) => previous_secret = Some(PreviousSecret { secret, until }),
+                Err(error) if warnings.allow_key(id, Instant::now()) => {
+                    log::warn!(endpoint = id.to_string().as_str(); "deliveries are signed with the current secret only, because the previous one is unusable: {error}");
+                }
+                Err(_) => {}
+            }
+        }
         Ok(WebhookEndpoint {
-            secret: self.secret.unseal(vault, id)?,
-            previous_secret: previous.transpose()?,
+            secret,
+            previous_secret,
             ..self.endpoint
         })
     }
@@ -243,9 +259,20 @@ pub(crate) fn ids(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<EndpointId>, 
 
 /// Webhook endpoint records.
 #[derive(Debug, Clone)]
-pub struct WebhookEndpoints(pub(crate) Database);
+pub struct WebhookEndpoints {
+    database: Database,
+    /// Limits log lines about previous secrets that cannot be decrypted, since each batch of deliveries reads the secrets.
+    warnings: Arc<Throttle<EndpointId>>,
+}
 
 impl WebhookEndpoints {
+    pub(crate) fn new(database: Database) -> Self {
+        Self {
+            database,
+            warnings: Arc::new(Throttle::by_key(WARNING_INTERVAL, MAX_WARNINGS)),
+        }
+    }
+
     /// Creates an active webhook endpoint.
     ///
     /// # Errors
@@ -257,7 +284,7 @@ impl WebhookEndpoints {
         secret: Secret,
         record: Option<ResponseRecorder<WebhookEndpoint>>,
     ) -> Result<WebhookEndpoint, StoreError> {
-        self.0
+        self.database
             .write_recorded(Queue::for_project(&project), record, move |tx| {
                 let id = EndpointId::new();
                 let plain = secret.reveal().as_bytes();
@@ -281,7 +308,7 @@ impl WebhookEndpoints {
         project: ProjectId,
         id: EndpointId,
     ) -> Result<WebhookEndpoint, StoreError> {
-        self.0
+        self.database
             .read(move |sql| Ok(existing(sql, &project, id)?.endpoint))
             .await
     }
@@ -296,7 +323,7 @@ impl WebhookEndpoints {
         id: EndpointId,
         change: WebhookEndpointChange,
     ) -> Result<WebhookEndpoint, StoreError> {
-        self.0
+        self.database
             .write(Queue::for_project(&project), move |tx| {
                 let mut endpoint = existing(tx.sql, &project, id)?.endpoint;
                 apply(&mut endpoint, change);
@@ -334,7 +361,7 @@ impl WebhookEndpoints {
         until: Timestamp,
         record: Option<ResponseRecorder<WebhookEndpoint>>,
     ) -> Result<WebhookEndpoint, StoreError> {
-        self.0
+        self.database
             .write_recorded(Queue::for_project(&project), record, move |tx| {
                 let plain = secret.reveal().as_bytes();
                 // First, since it takes the rotation lock: both secrets must stay as they are until the end of the transaction.
@@ -366,7 +393,7 @@ impl WebhookEndpoints {
         project: ProjectId,
         id: EndpointId,
     ) -> Result<Option<Timestamp>, StoreError> {
-        self.0
+        self.database
             .write(Queue::for_project(&project), move |tx| {
                 tx.sql.put(FORGET_PREVIOUS, args![id, &project, tx.now])?;
                 let left: Option<Option<Timestamp>> =
@@ -390,7 +417,7 @@ impl WebhookEndpoints {
         since: Timestamp,
         reason: String,
     ) -> Result<bool, StoreError> {
-        self.0
+        self.database
             .write(Queue::for_project(&project), move |tx| {
                 let row = args![id, &project, tx.now, &reason, since];
                 if tx.sql.change(DISABLE, row)? == 0 {
@@ -411,7 +438,7 @@ impl WebhookEndpoints {
         project: ProjectId,
         page: PageRequest,
     ) -> Result<Page<WebhookEndpoint>, StoreError> {
-        self.0
+        self.database
             .list(project, move |sql, project| {
                 Ok(list_query(project)
                     .page(sql, page, stored)?
@@ -420,23 +447,29 @@ impl WebhookEndpoints {
             .await
     }
 
-    /// Reads a webhook endpoint, active or not, with its secrets; `None` if there is none with this id.
+    /// Reads a webhook endpoint, active or not, with its secrets; `None` if there is none with this id. A previous secret that cannot be
+    /// decrypted is absent.
     ///
     /// # Errors
-    /// Fails when the database cannot be read or the secret cannot be decrypted.
+    /// Fails when the database cannot be read or the current secret cannot be decrypted.
     pub async fn with_secrets(
         &self,
         id: EndpointId,
     ) -> Result<Option<WebhookEndpoint>, StoreError> {
-        let vault = Arc::clone(self.0.vault());
-        self.0
+        let (vault, warnings) = (
+            Arc::clone(self.database.vault()),
+            Arc::clone(&self.warnings),
+        );
+        self.database
             .read(move |sql| {
                 let found = sql.one(
                     &format!("{SELECT} WHERE id = ?1 AND active = 1"),
                     args![id],
                     stored,
                 )?;
-                found.map(|stored| stored.unseal(&vault)).transpose()
+                found
+                    .map(|stored| stored.unseal(&vault, &warnings))
+                    .transpose()
             })
             .await
     }
@@ -455,7 +488,7 @@ impl WebhookEndpoints {
                 disabled_at: row.get("disabled_at")?,
             })
         };
-        self.0
+        self.database
             .bulk_read(move |sql| sql.many(SELECT_FAILING, args![limit], read))
             .await
     }
@@ -469,7 +502,7 @@ impl WebhookEndpoints {
         project: ProjectId,
         id: EndpointId,
     ) -> Result<(), StoreError> {
-        self.0
+        self.database
             .write(Queue::for_project(&project), move |tx| {
                 // In the transaction of the event, so that no delivery for a deleted endpoint remains.
                 if !tx.sql.value::<bool>(IS_ACTIVE, args![id, &project])? {
@@ -486,7 +519,7 @@ impl WebhookEndpoints {
     /// # Errors
     /// Refused when the project has no such webhook endpoint.
     pub async fn delete(&self, project: ProjectId, id: EndpointId) -> Result<(), StoreError> {
-        self.0
+        self.database
             // One row, however many deliveries are pending. Queries hide an inactive endpoint's deliveries.
             .write(Queue::for_project(&project), move |tx| {
                 // The secret is erased at once, and not only with the row.
@@ -505,7 +538,7 @@ impl WebhookEndpoints {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn purge_deleted(&self) -> Result<usize, StoreError> {
-        self.0
+        self.database
             .write(Queue::SERVER, |tx| {
                 let read = |row: &Row<'_>| Ok((row.get("id")?, row.get("project_id")?));
                 let found: Option<(EndpointId, ProjectId)> =

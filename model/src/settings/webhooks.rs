@@ -36,7 +36,7 @@ crate::settings! {
         /// PEM file with root certificates of a [private authority](running.md#private-certificate-authorities) for webhook receivers, in
         /// addition to the built-in ones.
         pub root_certs: Option<PathBuf> = None;
-        /// Time for which final deliveries are kept in the log.
+        /// Time for which deliveries are kept that are final, or whose endpoint is not active.
         pub retention: Duration = Duration::from_secs(30 * DAY);
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::livekit::livekit;
 use crate::signalling::client::{Client, assert_refused, query, status_of};
 use crate::support::{Receiver, Request, Response, TestApp, eventually};
-use crate::tools::{fields, jwt, other_project, refuses_bad_pages, walk_pages};
+use crate::tools::{fields, jwt, other_project, refuses_bad_pages, repeat_ban, walk_pages};
 
 const BANS: &str = "/ext/v1/rooms/standup/bans";
 const MALLORY: &str = "/ext/v1/rooms/standup/bans/mallory";
@@ -61,6 +61,7 @@ fn assert_banned(answer: &Response) {
     answer.expect_error(409, "identity_banned", Some("identity"));
 }
 
+/// Proves S-90.
 #[test]
 fn a_ban_removes_the_participant_and_refuses_it_until_it_is_lifted() {
     let (app, receiver) = (start(), Receiver::start());
@@ -159,6 +160,33 @@ fn the_terms_of_a_ban_are_checked() {
         .expect_error(404, "ban_not_found", None);
 }
 
+/// Proves S-93.
+#[test]
+fn a_room_has_at_most_1000_bans_and_bans_that_are_over_do_not_count() {
+    let app = start();
+    let put = |identity: &str, body: Value| {
+        let path = format!("{BANS}/{identity}");
+        app.put(&path).json(body).send()
+    };
+    ban(&app);
+    repeat_ban(&app, "standup", 998);
+    let until = app.clock.now().after(Duration::from_secs(60));
+    put("last", json!({"until": until})).expect(201);
+    put("next", json!({})).expect_error(409, "ban_limit_reached", None);
+    // A ban can still be changed, and another room has its own.
+    put("last", json!({"until": until, "reason": "spam"})).expect(200);
+    app.room("other");
+    let other = app.put("/ext/v1/rooms/other/bans/mallory").send();
+    other.expect(201);
+    app.advance(Duration::from_secs(60));
+    put("next", json!({})).expect(201);
+    let rows = "SELECT count(*) FROM bans WHERE room = 'standup'";
+    assert_eq!(app.records().value(rows), "1000", "without the last one");
+    put("last", json!({})).expect_error(409, "ban_limit_reached", None);
+    app.delete(MALLORY).send().expect_empty(204);
+    put("last", json!({})).expect(201);
+}
+
 #[test]
 fn bans_are_listed_newest_first_and_belong_to_their_room_and_project() {
     let app = start();
@@ -187,6 +215,7 @@ fn bans_are_listed_newest_first_and_belong_to_their_room_and_project() {
     token.send().expect(201);
 }
 
+/// Proves S-90.
 #[test]
 fn a_room_code_is_not_exchanged_for_a_banned_identity_and_counts_no_use() {
     let app = start();
@@ -203,6 +232,7 @@ fn a_room_code_is_not_exchanged_for_a_banned_identity_and_counts_no_use() {
     exchange(&app, &locked, "anybody").expect(201);
 }
 
+/// Proves S-90.
 #[test]
 fn a_ban_and_a_revocation_survive_a_restart() {
     let app = start();
@@ -218,6 +248,7 @@ fn a_ban_and_a_revocation_survive_a_restart() {
     app.join_with(&new).expect(201);
 }
 
+/// Proves S-90.
 #[test]
 fn a_removal_with_revoke_refuses_the_tokens_minted_until_then() {
     let app = start();
@@ -259,6 +290,22 @@ fn a_removal_with_revoke_refuses_the_tokens_minted_until_then() {
     app.delete(REVOKE)
         .send()
         .expect_error(404, "participant_not_found", None);
+}
+
+#[test]
+fn a_room_code_gives_a_token_after_a_revocation_and_none_during_a_ban() {
+    let app = start();
+    let locked = code(&app, json!({"role": "guest", "identity": "mallory"}));
+    let token = || {
+        let exchanged = exchange(&app, &locked, "anybody").expect(201);
+        exchanged["token"].as_str().unwrap().to_owned()
+    };
+    let old = token();
+    app.delete(REVOKE).send().expect_empty(204);
+    app.join_with(&old).expect_error(401, "unauthorized", None);
+    app.join_with(&token()).expect(201);
+    ban(&app);
+    assert_banned(&exchange(&app, &locked, "anybody"));
 }
 
 #[test]
@@ -307,6 +354,7 @@ fn a_participant_that_may_remove_others_may_ban_and_revoke_and_no_one_else() {
     }
 }
 
+/// Proves S-90.
 #[test]
 fn a_banned_or_revoked_token_permits_no_requests() {
     let app = start();
@@ -326,6 +374,7 @@ fn a_banned_or_revoked_token_permits_no_requests() {
     remove(&new).expect_error(404, "participant_not_found", None);
 }
 
+/// Proves S-90.
 #[test]
 fn a_webrtc_client_with_a_ban_or_a_revoked_token_gets_403() {
     let app = TestApp::start_with_webrtc();
@@ -350,6 +399,7 @@ fn a_webrtc_client_with_a_ban_or_a_revoked_token_gets_403() {
     assert_eq!(app.validate(&new).status, 200);
 }
 
+/// Proves S-90.
 #[test]
 fn a_revoked_token_does_not_resume_a_later_join() {
     let app = TestApp::start_with_webrtc();
@@ -368,6 +418,7 @@ fn a_revoked_token_does_not_resume_a_later_join() {
     resume(&new).expect_resume();
 }
 
+/// Proves S-90.
 #[test]
 fn livekits_participants_are_removed_when_they_join_with_a_ban_or_a_revoked_token() {
     let ((app, double), receiver) = (livekit(), Receiver::start());
@@ -395,6 +446,7 @@ fn livekits_participants_are_removed_when_they_join_with_a_ban_or_a_revoked_toke
     assert!(connected());
 }
 
+/// Proves S-90.
 #[test]
 fn reconciliation_removes_a_banned_participant_that_livekit_did_not_remove() {
     let ((app, double), receiver) = (livekit(), Receiver::start());

@@ -58,6 +58,7 @@ fn file(app: &TestApp, name: &str) -> PathBuf {
     app.data().join("recordings").join(&app.project).join(name)
 }
 
+/// Proves S-92.
 #[test]
 fn a_persons_rows_stay_together_under_another_identity_and_the_person_is_removed() {
     let app = TestApp::start();
@@ -140,6 +141,7 @@ fn a_persons_rows_stay_together_under_another_identity_and_the_person_is_removed
     assert!(!changes.contains("alice") && changes.contains(replacement));
 }
 
+/// Proves S-92.
 #[test]
 fn recordings_of_the_participant_alone_are_deleted_and_the_others_are_listed() {
     let app = TestApp::start();
@@ -193,6 +195,7 @@ fn recordings_of_the_participant_alone_are_deleted_and_the_others_are_listed() {
     assert_eq!(again["remaining_recordings"], json!([]));
 }
 
+/// Proves S-92.
 #[test]
 fn an_erasure_that_was_interrupted_continues_with_the_same_replacement_at_the_next_start() {
     let app = TestApp::start();

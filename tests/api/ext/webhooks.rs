@@ -203,6 +203,7 @@ fn an_inactive_endpoint_gets_nothing_and_its_pending_deliveries_wait() {
     assert_eq!(app.deliveries("status=delivered").len(), 2);
 }
 
+/// Proves S-91.
 #[test]
 fn during_the_overlap_deliveries_are_signed_with_both_secrets() {
     let (app, receiver) = (TestApp::start(), Receiver::start());
@@ -239,6 +240,7 @@ fn during_the_overlap_deliveries_are_signed_with_both_secrets() {
     assert_eq!(app.records().value(left), "0");
 }
 
+/// Proves S-91.
 #[test]
 fn without_an_overlap_the_old_secret_is_invalid_at_once() {
     let (app, receiver) = (TestApp::start(), Receiver::start());

@@ -83,6 +83,7 @@ fn a_key_works_as_soon_as_it_is_created_and_stops_as_soon_as_it_is_revoked() {
     app.get("/v1/rooms").send().expect(200);
 }
 
+/// Proves S-72.
 #[test]
 fn a_key_is_refused_from_its_expiry_on() {
     let app = TestApp::start();

@@ -127,6 +127,45 @@ fn behind_a_failed_event_of_its_room_a_first_attempt_waits_for_the_tick() {
 }
 
 #[test]
+fn a_first_attempt_leaves_at_once_although_many_events_of_another_room_wait() {
+    let (app, receiver) = TestApp::start_with_receiver();
+    receiver.answer_with(500);
+    app.room("standup");
+    app.join("standup", "first", "");
+    app.wait_until_armed();
+    // More than one batch waits behind the failed event.
+    for number in 0..60 {
+        app.join("standup", &format!("user-{number}"), "");
+    }
+    app.wait_until_armed();
+    assert_eq!(receiver.drain().len(), 1);
+    receiver.answer_with(204);
+    app.room("other");
+    app.delete("/v1/rooms/other").send().expect_empty(204);
+    assert_eq!(receiver.next().json()["room"], "other");
+}
+
+#[test]
+fn a_first_attempt_leaves_beside_a_post_with_many_events_of_its_room_behind_it() {
+    let app = TestApp::start_with(|config| config.webhooks.timeout = NEVER);
+    // Dropped before the app, which would wait for the post in flight.
+    let hanging = Hanging::for_event("participant.left");
+    app.endpoint(&hanging.url);
+    app.room("busy");
+    for number in 0..60 {
+        app.join("busy", &format!("user-{number}"), "");
+    }
+    app.settle();
+    // The events of the end are more than one batch.
+    app.delete("/v1/rooms/busy").send().expect_empty(204);
+    app.room("quiet");
+    app.delete("/v1/rooms/quiet").send().expect_empty(204);
+    let is_of_quiet = |delivery: &Value| delivery["payload"]["room"] == "quiet";
+    eventually(|| app.deliveries("status=delivered").iter().any(is_of_quiet));
+    assert_eq!(hanging.held(), 1);
+}
+
+#[test]
 fn deliveries_are_filtered_by_status_event_and_endpoint_newest_first() {
     let (app, good, bad) = (TestApp::start(), Receiver::start(), Receiver::start());
     bad.answer_with(500);

@@ -128,6 +128,7 @@ pub fn operations() -> Vec<Box<dyn Operation>> {
         .errors(&[
             ErrorCode::RoomNotFound,
             ErrorCode::RoomEnded,
+            ErrorCode::BanLimitReached,
             ErrorCode::MediaUnavailable,
         ])
         .build(),

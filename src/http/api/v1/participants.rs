@@ -164,7 +164,7 @@ pub struct MutedTrack {
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveOptions {
-    /// If true, the identity's tokens for the room that were minted until now are refused from now on, also if it is not connected
+    /// If true, the identity's tokens for the room minted until now are refused, also if it is not connected; room codes give new ones
     revoke: Option<bool>,
 }
 
