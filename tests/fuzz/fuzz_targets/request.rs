@@ -1,7 +1,8 @@
 //! Paths and queries: a method, a space, and the target of the request.
 //!
 //! Every request gets a response, never a 5xx, every error is listed in the description, and an accepted path
-//! and query fit the schemas of their parameters. A page has the requested `limit` and `offset`, and a page of events the requested position.
+//! and query fit the schemas of their parameters. A page has the requested `limit` and `offset`, and events
+//! follow the requested position.
 
 #![no_main]
 
