@@ -23,4 +23,16 @@ fn nothing_acknowledged_is_lost_at_a_kill_and_all_events_arrive() {
         report.acknowledged > 100 && report.unanswered > 0 && report.sessions > 10,
         "{report:#?}"
     );
+    let beyond_the_contract = [
+        "PutBan",
+        "LiftBan",
+        "Revoke",
+        "Erase",
+        "DisableCode",
+        "ReadEvents",
+    ];
+    let acknowledged = beyond_the_contract
+        .iter()
+        .filter_map(|action| report.actions.get(*action));
+    assert!(acknowledged.sum::<usize>() > 0, "{report:#?}");
 }

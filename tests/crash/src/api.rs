@@ -15,6 +15,15 @@ pub struct Api {
     key: String,
 }
 
+/// A registered webhook endpoint.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    pub id: String,
+    /// Its first signing secret.
+    pub secret: String,
+    pub created: Instant,
+}
+
 /// Reason for a request without a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unanswered {
@@ -89,12 +98,20 @@ impl Api {
         answer.json()
     }
 
-    pub fn create_endpoint(&self, url: &str) {
+    pub fn create_endpoint(&self, url: &str) -> Endpoint {
         let body = json!({"url": url});
+        let sent = Instant::now();
         let created = self
             .send(Call::new("POST", "/v1/webhook-endpoints").body(&body))
             .expect("a response");
         assert_eq!(created.status, 201, "{}", created.body);
+        let created = created.json();
+        let text = |field: &str| created[field].as_str().expect("a text").to_owned();
+        Endpoint {
+            id: text("id"),
+            secret: text("secret"),
+            created: sent,
+        }
     }
 
     pub fn end_room(&self, name: &str) {

@@ -1,5 +1,6 @@
 //! The clients' requests and responses.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -7,7 +8,8 @@ use serde_json::Value;
 
 use crate::service::Attempt;
 
-/// A request's purpose. The texts are the names by which the checks find the records.
+/// A request's purpose. The texts are the names by which the checks find the records. [`Action::Revoke`] is a removal that also revokes the
+/// identity's tokens, and [`Action::JoinRevoked`] a join with a token whose revocation was acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     CreateRoom { name: String },
@@ -15,11 +17,21 @@ pub enum Action {
     CreateTemplate { name: String },
     CreateCode { room: String },
     ExchangeCode { code: String },
+    DisableCode { code: String },
     ReadRoom { name: String },
-    CreateToken { room: String },
+    ReadEvents { room: String },
+    ReadSessions { identity: String },
+    CreateToken { room: String, identity: String },
     Join { room: String, identity: String },
+    JoinRevoked { room: String, identity: String },
     Leave { sid: String },
     Publish { sid: String },
+    PutBan { room: String, identity: String },
+    LiftBan { room: String, identity: String },
+    Revoke { room: String, identity: String },
+    Erase { identity: String },
+    ChangeEndpoint { id: String, change: String },
+    RotateSecret { id: String },
 }
 
 impl Action {
@@ -27,8 +39,35 @@ impl Action {
     pub const fn is_request(&self) -> bool {
         !matches!(
             self,
-            Self::Join { .. } | Self::Leave { .. } | Self::Publish { .. }
+            Self::Join { .. }
+                | Self::JoinRevoked { .. }
+                | Self::Leave { .. }
+                | Self::Publish { .. }
         )
+    }
+
+    /// Returns whether the request changes nothing.
+    pub const fn is_read(&self) -> bool {
+        matches!(
+            self,
+            Self::ReadRoom { .. } | Self::ReadEvents { .. } | Self::ReadSessions { .. }
+        )
+    }
+
+    /// Returns the identity whose participant or records the request removes.
+    pub fn moderated(&self) -> Option<&str> {
+        match self {
+            Self::PutBan { identity, .. }
+            | Self::Revoke { identity, .. }
+            | Self::Erase { identity } => Some(identity),
+            _ => None,
+        }
+    }
+
+    /// Returns the action's name, such as `CreateRoom`.
+    pub fn name(&self) -> String {
+        let text = format!("{self:?}");
+        text.split(' ').next().unwrap_or_default().to_owned()
     }
 }
 
@@ -68,7 +107,12 @@ impl Answer {
 
     /// Returns whether the response leaves open if the request was performed.
     pub fn is_node_lost(&self) -> bool {
-        self.status == 503 && self.json()["error"]["code"] == "node_lost"
+        self.status == 503 && self.has_code("node_lost")
+    }
+
+    /// Returns whether the response is an error with this code.
+    pub fn has_code(&self, code: &str) -> bool {
+        self.json()["error"]["code"] == code
     }
 }
 
@@ -92,7 +136,7 @@ impl Entry {
 
     /// Returns whether the request could be repeated without knowing whether it was performed.
     pub fn is_repeatable(&self) -> bool {
-        self.key.is_some() || matches!(self.action, Action::ReadRoom { .. })
+        self.key.is_some() || self.action.is_read()
     }
 
     /// Returns whether the request failed: without a response, or by a server error.
@@ -105,10 +149,8 @@ impl Entry {
     /// Returns whether the request changed records and was acknowledged.
     pub fn is_acknowledged_change(&self) -> bool {
         let is_change = self.action.is_request()
-            && !matches!(
-                self.action,
-                Action::ReadRoom { .. } | Action::CreateToken { .. }
-            );
+            && !self.action.is_read()
+            && !matches!(self.action, Action::CreateToken { .. });
         is_change && self.acknowledged().is_some()
     }
 
@@ -124,6 +166,13 @@ impl Entry {
     /// Returns whether it is unknown if the request was performed.
     pub fn is_unknown(&self) -> bool {
         self.answer.as_ref().is_none_or(Answer::is_node_lost)
+    }
+
+    /// Returns whether the response is an error with this code.
+    pub fn was_refused_with(&self, code: &str) -> bool {
+        self.answer
+            .as_ref()
+            .is_some_and(|answer| answer.has_code(code))
     }
 
     /// Returns the response, if it acknowledged the request.
@@ -159,4 +208,24 @@ impl Journal {
     pub fn entries(&self) -> Vec<Entry> {
         self.0.lock().clone()
     }
+}
+
+/// Returns how many requests of each action were acknowledged.
+pub fn acknowledged_by_action(entries: &[Entry]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for entry in entries
+        .iter()
+        .filter(|entry| entry.acknowledged().is_some())
+    {
+        *counts.entry(entry.action.name()).or_default() += 1;
+    }
+    counts
+}
+
+/// Returns the identities that were banned, removed or erased, whether acknowledged or not.
+pub fn moderated_identities(entries: &[Entry]) -> BTreeSet<&str> {
+    entries
+        .iter()
+        .filter_map(|entry| entry.action.moderated())
+        .collect()
 }

@@ -29,13 +29,14 @@ mod server;
 mod service;
 mod single;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use api::Api;
-use clients::Client;
+use clients::{Client, EndpointOwner};
 use journal::Journal;
 use receivers::Receiver;
 use records::Records;
@@ -72,6 +73,8 @@ pub struct Report {
     pub acknowledged: usize,
     /// Requests without a response.
     pub unanswered: usize,
+    /// Acknowledged requests by action, such as `CreateRoom`.
+    pub actions: BTreeMap<String, usize>,
     /// Webhooks at the receivers, including repeated ones.
     pub webhooks: usize,
     /// Rooms in the records at the end.
@@ -98,11 +101,11 @@ pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
     let running = deployment.start();
     let api = running.address.api();
     // One receiver accepts everything, in order; one refuses some requests, which are then repeated.
-    let receivers =
-        [0.0, 0.1].map(|refuses| Receiver::start(refuses, random.u64(..), deployment.lifetime()));
-    for receiver in &receivers {
-        api.create_endpoint(&receiver.url);
-    }
+    let receivers = [0.0, 0.1].map(|refuses| {
+        let (seed, lifetime) = (random.u64(..), deployment.lifetime());
+        Receiver::start(refuses, seed, lifetime, |url| api.create_endpoint(url))
+    });
+    let mut endpoints = receivers.iter().map(EndpointOwner::new);
     let stop = Arc::new(AtomicBool::new(false));
     let clients: Vec<_> = (0..options.clients)
         .map(|number| {
@@ -110,6 +113,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
                 number,
                 random.u64(..),
                 SingleServer::new(deployment.clone()),
+                endpoints.next(),
                 &journal,
                 &stop,
             )
@@ -185,6 +189,7 @@ fn report(
             .iter()
             .filter(|entry| entry.answer.is_none())
             .count(),
+        actions: journal::acknowledged_by_action(&entries),
         webhooks: receivers
             .iter()
             .map(|receiver| receiver.received().len())

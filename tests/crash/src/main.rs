@@ -85,6 +85,9 @@ fn print(options: &Options, report: &Report, took: Duration) {
     for (name, value) in rows {
         println!("{name:<18}{value}");
     }
+    for (action, acknowledged) in &report.actions {
+        println!("  {action:<16}{acknowledged}");
+    }
     for violation in &report.violations {
         println!("- {violation}");
     }

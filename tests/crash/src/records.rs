@@ -12,28 +12,37 @@ pub struct Records {
     pub templates: Vec<Value>,
     /// By room name.
     pub codes: BTreeMap<String, Vec<Value>>,
+    /// By room name.
+    pub bans: BTreeMap<String, Vec<Value>>,
     pub sessions: Vec<Value>,
+    pub endpoints: Vec<Value>,
     /// Oldest first.
     pub deliveries: Vec<Value>,
+    /// The event history, oldest first.
+    pub events: Vec<Value>,
 }
 
 impl Records {
     pub fn read(api: &Api) -> Self {
         let rooms = list(api, "/v1/rooms", "rooms");
-        let codes = rooms.iter().map(|room| {
-            let name = text(room, "name");
-            (
-                name.to_owned(),
-                list(api, &format!("/v1/rooms/{name}/codes"), "codes"),
-            )
-        });
+        let by_room = |path: &str, collection: &str| -> BTreeMap<String, Vec<Value>> {
+            let names = rooms.iter().map(|room| text(room, "name"));
+            let read = |name: &str| {
+                let rows = list(api, &path.replace("{name}", name), collection);
+                (name.to_owned(), rows)
+            };
+            names.map(read).collect()
+        };
         let mut deliveries = list(api, "/v1/webhook-deliveries", "webhook_deliveries");
         deliveries.reverse();
         Self {
-            codes: codes.collect(),
+            codes: by_room("/v1/rooms/{name}/codes", "codes"),
+            bans: by_room("/ext/v1/rooms/{name}/bans", "bans"),
             templates: list(api, "/v1/templates", "templates"),
             sessions: list(api, "/v1/sessions", "sessions"),
+            endpoints: list(api, "/v1/webhook-endpoints", "webhook_endpoints"),
             deliveries,
+            events: history(api),
             rooms,
         }
     }
@@ -66,5 +75,18 @@ fn list(api: &Api, path: &str, collection: &str) -> Vec<Value> {
         if page["has_more"] != true {
             return rows;
         }
+    }
+}
+
+/// Returns the event history, read by its cursor.
+fn history(api: &Api) -> Vec<Value> {
+    let (mut events, mut after) = (Vec::new(), 0);
+    loop {
+        let page = api.get(&format!("/ext/v1/events?limit=200&after={after}"));
+        events.extend(page["events"].as_array().into_iter().flatten().cloned());
+        if page["has_more"] != true {
+            return events;
+        }
+        after = page["cursor"].as_i64().expect("a position");
     }
 }

@@ -7,10 +7,10 @@
 use std::cell::RefCell;
 
 use conclave_fuzz::api::Api;
-use conclave_fuzz::{json, seeds};
+use conclave_fuzz::{json as mutation, seeds};
 use libfuzzer_sys::{Corpus, fuzz_mutator, fuzz_target};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use url::{Host, Url};
 
 thread_local! {
@@ -20,7 +20,9 @@ thread_local! {
 fuzz_target!(init: API.with_borrow(write_seeds), |data: &[u8]| -> Corpus { API.with_borrow_mut(|api| run(api, data)) });
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    API.with_borrow(|api| json::mutate(data, size, max_size, seed, &api.words, |line| line == 1))
+    API.with_borrow(|api| {
+        mutation::mutate(data, size, max_size, seed, &api.words, |line| line == 1)
+    })
 });
 
 fn run(api: &mut Api, data: &[u8]) -> Corpus {
@@ -83,12 +85,55 @@ fn write_seeds(api: &Api) {
                 .fold(text, |text, host| text.replace(host, "127.0.0.1"))
         )
     };
-    let examples = api
-        .operations
-        .iter()
-        .map(|operation| (&operation.id, operation.example.clone()));
-    seeds::write(
-        "body",
-        examples.map(|(id, example)| line(id, &example.unwrap_or_else(|| serde_json::json!({})))),
-    );
+    let examples = api.operations.iter().map(|operation| {
+        let example = operation.example.clone();
+        line(&operation.id, &example.unwrap_or_else(|| json!({})))
+    });
+    let more = more_bodies().map(|(id, body)| {
+        assert!(api.operation(id).is_some(), "no operation {id}");
+        line(id, &body)
+    });
+    seeds::write("body", examples.chain(more));
+}
+
+/// Returns bodies with fields that the examples leave out.
+fn more_bodies() -> [(&'static str, Value); 11] {
+    let auto_record = json!({"type": "room_composite", "layout": "grid", "destination": "host"});
+    [
+        (
+            "create_room",
+            json!({"name": "limited", "max_duration_seconds": 90}),
+        ),
+        (
+            "create_template",
+            json!({
+                "name": "recorded", "roles": {"host": {}},
+                "settings": {"auto_record": {"type": "participant"}, "max_duration_seconds": 604_800}
+            }),
+        ),
+        (
+            "update_template_settings",
+            json!({"region": "auto", "max_duration_seconds": 0, "auto_record": auto_record}),
+        ),
+        (
+            "update_template_settings",
+            json!({"region": "auto", "auto_record": null}),
+        ),
+        (
+            "ban_participant",
+            json!({"until": "2100-01-01T00:00:00.000Z", "reason": "spam in the chat"}),
+        ),
+        (
+            "ban_participant",
+            json!({"until": "2020-01-01T00:00:00.000Z"}),
+        ),
+        (
+            "update_webhook_endpoint",
+            json!({"url": "http://127.0.0.1:9/b", "events": [], "active": true, "description": "b"}),
+        ),
+        ("update_webhook_endpoint", json!({"active": false})),
+        ("rotate_webhook_secret", json!({"overlap_seconds": 0})),
+        ("rotate_webhook_secret", json!({"overlap_seconds": 259_200})),
+        ("record_participants", json!({"destination": "host"})),
+    ]
 }

@@ -31,6 +31,9 @@ const GLOBAL: [&str; 7] = [
     "method_not_allowed",
 ];
 
+/// An id that no record has.
+const UNKNOWN_ID: &str = "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21";
+
 /// An operation and its compiled schemas.
 pub struct Operation {
     pub id: String,
@@ -41,9 +44,17 @@ pub struct Operation {
     body: Option<Validator>,
     /// Schemas of the path parameters, in the order of the path.
     parameters: Vec<Validator>,
+    queries: Vec<QueryParameter>,
     /// Schemas of successful responses with a body.
     responses: Vec<(u16, Validator)>,
     codes: Vec<(u16, String)>,
+}
+
+struct QueryParameter {
+    name: String,
+    schema: Validator,
+    /// A value that the schema allows.
+    sample: String,
 }
 
 /// A received response.
@@ -54,7 +65,7 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-/// A running app with a room, a participant and a code, and a connection to it.
+/// A running app with rooms, participants, codes and webhook endpoints, and a connection to it.
 pub struct Api {
     pub operations: Vec<Operation>,
     pub words: Vec<String>,
@@ -64,10 +75,20 @@ pub struct Api {
 struct Running {
     app: TestApp,
     template: String,
-    code: String,
-    code_id: String,
+    kept: Fixtures,
+    /// For operations that delete something, so that the others find theirs.
+    spare: Fixtures,
     connection: Option<BufReader<TcpStream>>,
     requests: u32,
+}
+
+/// Records that paths name.
+struct Fixtures {
+    room: &'static str,
+    code: String,
+    code_id: String,
+    session: String,
+    endpoint: String,
 }
 
 impl Api {
@@ -109,8 +130,9 @@ impl Api {
 
     /// Returns an operation's path with existing parameters.
     pub fn path(&mut self, operation: &str) -> String {
-        let path = self.operation(operation).unwrap().path.clone();
-        self.running().path(&path)
+        let operation = self.operation(operation).unwrap();
+        let (path, deletes) = (operation.path.clone(), operation.method == "DELETE");
+        self.running().path(&path, deletes)
     }
 
     fn running(&mut self) -> &mut Running {
@@ -128,9 +150,10 @@ impl Api {
     pub fn send(&mut self, method: &str, target: &[u8], body: &[u8]) -> Response {
         let response = self.running().send(method, target, body);
         let text = String::from_utf8_lossy(target).into_owned();
-        let path = text.split(['?', '#']).next().unwrap();
+        let target = text.split('#').next().unwrap();
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
         match self.operation_of(method, path) {
-            Some(operation) => operation.check(path, body, &response),
+            Some(operation) => operation.check((path, query), body, &response),
             None => check_error(&response, |_| true),
         }
         response
@@ -146,42 +169,36 @@ impl Default for Api {
 impl Running {
     fn start() -> Self {
         let app = TestApp::start();
-        app.post("/v1/rooms")
-            .json(json!({"name": "standup", "empty_timeout_seconds": 86_400}))
-            .send()
-            .expect(201);
-        app.join("standup", "alice", "host");
+        let [kept, spare] = ["standup", "spare"].map(|room| Fixtures::create(&app, room));
         let templates = app.get("/v1/templates").send().expect(200);
         let template = templates["templates"][0]["id"].as_str().unwrap().to_owned();
-        let code = app
-            .post("/v1/rooms/standup/codes")
-            .json(json!({"role": "host"}))
-            .send()
-            .expect(201);
-        let [code, code_id] = ["code", "id"].map(|name| code[name].as_str().unwrap().to_owned());
         Self {
             app,
             template,
-            code,
-            code_id,
+            kept,
+            spare,
             connection: None,
             requests: 0,
         }
     }
 
-    fn path(&self, path: &str) -> String {
+    fn path(&self, path: &str, deletes: bool) -> String {
+        let fixtures = if deletes { &self.spare } else { &self.kept };
         let mut before = "";
         let segments = path.split('/').map(|segment| {
             let concrete = match (before, segment.starts_with('{')) {
                 (_, false) => segment,
-                ("rooms", _) => "standup",
+                ("rooms", _) => fixtures.room,
                 ("participants", _) => "alice",
+                ("bans", _) => "mallory",
                 ("roles" | "destinations", _) => "host",
                 ("templates", _) => &self.template,
-                ("codes", _) if segment == "{id}" => &self.code_id,
-                ("codes", _) => &self.code,
+                ("codes", _) if segment == "{id}" => &fixtures.code_id,
+                ("codes", _) => &fixtures.code,
+                ("sessions", _) => &fixtures.session,
+                ("webhook-endpoints", _) => &fixtures.endpoint,
                 ("recordings" | "broadcasts" | "ingress", _) => "EG_unknown",
-                _ => "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21",
+                _ => UNKNOWN_ID,
             };
             before = segment;
             concrete
@@ -221,6 +238,43 @@ impl Running {
         let (response, keeps) = read(&mut connection)?;
         self.connection = keeps.then_some(connection);
         Some(response)
+    }
+}
+
+impl Fixtures {
+    /// Creates a room with a participant, a ban, a code and a session, and a webhook endpoint that is not active.
+    fn create(app: &TestApp, room: &'static str) -> Self {
+        let text = |value: &Value, name: &str| value[name].as_str().unwrap().to_owned();
+        app.post("/v1/rooms")
+            .json(json!({"name": room, "empty_timeout_seconds": 86_400}))
+            .send()
+            .expect(201);
+        app.join(room, "alice", "host");
+        app.put(&format!("/ext/v1/rooms/{room}/bans/mallory"))
+            .send()
+            .expect(201);
+        let code = app
+            .post(&format!("/v1/rooms/{room}/codes"))
+            .json(json!({"role": "host"}))
+            .send()
+            .expect(201);
+        let sessions = app
+            .get(&format!("/v1/sessions?room={room}"))
+            .send()
+            .expect(200);
+        let endpoint = text(&app.endpoint("http://127.0.0.1:9/hook"), "id");
+        // Otherwise each event of the run would be posted.
+        app.patch(&format!("/ext/v1/webhook-endpoints/{endpoint}"))
+            .json(json!({"active": false}))
+            .send()
+            .expect(200);
+        Self {
+            room,
+            code: text(&code, "code"),
+            code_id: text(&code, "id"),
+            session: text(&sessions["sessions"][0], "id"),
+            endpoint,
+        }
     }
 }
 
@@ -290,8 +344,15 @@ impl Response {
 }
 
 impl Operation {
+    /// Returns the query parameters with samples, such as `limit=1`.
+    pub fn queries(&self) -> impl Iterator<Item = String> {
+        self.queries
+            .iter()
+            .map(|parameter| format!("{}={}", parameter.name, parameter.sample))
+    }
+
     /// Fails unless the description allows the response and the accepted request.
-    fn check(&self, path: &str, body: &[u8], response: &Response) {
+    fn check(&self, (path, query): (&str, &str), body: &[u8], response: &Response) {
         if response.status >= 300 {
             let listed = |code: &str| {
                 self.codes
@@ -309,6 +370,15 @@ impl Operation {
             let value = percent_encoding::percent_decode_str(value).decode_utf8_lossy();
             assert!(
                 schema.is_valid(&json!(value)),
+                "{} accepts {value:?} as {name}",
+                self.id
+            );
+        }
+        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+            // Operations that refuse no input ignore other parameters, too.
+            let known = self.queries.iter().find(|known| known.name == name);
+            assert!(
+                known.is_none_or(|known| known.allows(&value)),
                 "{} accepts {value:?} as {name}",
                 self.id
             );
@@ -353,6 +423,45 @@ impl Operation {
             );
         }
     }
+}
+
+impl QueryParameter {
+    fn new(document: &Value, described: &Value) -> Self {
+        let name = described["name"].as_str().unwrap();
+        Self {
+            name: name.to_owned(),
+            schema: validator(document, &described["schema"]),
+            sample: sample(name, &described["schema"]),
+        }
+    }
+
+    /// Returns whether the schema allows a text as one of the types that a query can have.
+    fn allows(&self, text: &str) -> bool {
+        let number = text.parse::<u64>().ok().map(|number| json!(number));
+        let boolean = text.parse::<bool>().ok().map(|boolean| json!(boolean));
+        [Some(json!(text)), number, boolean]
+            .iter()
+            .flatten()
+            .any(|value| self.schema.is_valid(value))
+    }
+}
+
+/// Returns a value for a query parameter.
+fn sample(name: &str, schema: &Value) -> String {
+    // An optional parameter is described as itself or null.
+    let schema = schema["oneOf"].get(0usize).unwrap_or(schema);
+    let kind = schema["type"].to_string();
+    let sample = match (schema["format"].as_str(), name) {
+        (Some("date-time"), _) => "2026-01-31T12:00:00.000Z",
+        (Some("date"), _) => "2026-01-31",
+        (Some("uuid"), _) => UNKNOWN_ID,
+        (_, "identity") => "alice",
+        (_, "role") => "host",
+        _ if kind.contains("integer") => "1",
+        _ if kind.contains("boolean") => "true",
+        _ => schema["enum"][0].as_str().unwrap_or("standup"),
+    };
+    sample.to_owned()
 }
 
 /// Fails unless an unsuccessful response has the error envelope, with a listed or global code of its status.
@@ -421,6 +530,8 @@ fn operations(document: &Value) -> Vec<Operation> {
                 .find(|known| known["in"] == "path" && known["name"] == name)?["schema"];
             Some(validator(document, schema))
         };
+        let queries = described["parameters"].as_array().into_iter().flatten();
+        let queries = queries.filter(|known| known["in"] == "query");
         Operation {
             id: described["operationId"].as_str().unwrap().to_owned(),
             method: method.to_ascii_uppercase(),
@@ -432,6 +543,9 @@ fn operations(document: &Value) -> Vec<Operation> {
                 .get("requestBody")
                 .map(|body| validator(document, &content(body)["schema"])),
             parameters: path.split('/').filter_map(parameter).collect(),
+            queries: queries
+                .map(|known| QueryParameter::new(document, known))
+                .collect(),
             responses: bodies
                 .map(|(status, of)| (*status, validator(document, &content(of)["schema"])))
                 .collect(),
@@ -462,6 +576,8 @@ fn words(documents: &[Value]) -> Vec<String> {
     );
     for document in documents {
         collect_words(&document["components"]["schemas"], &mut words);
+        // Parameters, and schemas that an operation states itself.
+        collect_words(&document["paths"], &mut words);
     }
     words.into_iter().collect()
 }

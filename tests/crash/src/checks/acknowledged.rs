@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::count;
 use crate::journal::{Action, Answer, Entry};
 use crate::records::{Records, text};
@@ -28,6 +30,30 @@ pub fn rooms_and_templates_exist_once(entries: &[Entry], records: &Records) -> V
     });
     missing
         .map(|(kind, name)| format!("the {kind} {name} was acknowledged, and does not exist once"))
+        .collect()
+}
+
+/// Rooms and templates have the settings that their creation has returned.
+pub fn settings_are_kept(entries: &[Entry], records: &Records) -> Vec<String> {
+    let by_name = |rows: &'_ [Value], field: &'static str| -> BTreeMap<String, Value> {
+        let setting = |row: &Value| (text(row, "name").to_owned(), row[field].clone());
+        rows.iter().map(setting).collect()
+    };
+    let rooms = by_name(&records.rooms, "max_duration_seconds");
+    let templates = by_name(&records.templates, "settings");
+    let created = entries.iter().filter_map(|entry| {
+        let (name, field, kept) = match &entry.action {
+            Action::CreateRoom { name } => (name, "max_duration_seconds", rooms.get(name)),
+            Action::CreateTemplate { name } => (name, "settings", templates.get(name)),
+            _ => return None,
+        };
+        Some((name, kept?, entry.acknowledged()?.json()[field].clone()))
+    });
+    created
+        .filter(|(_, kept, created)| *kept != created)
+        .map(|(name, kept, created)| {
+            format!("the settings of {name} are {kept}, and were acknowledged as {created}")
+        })
         .collect()
 }
 

@@ -1,15 +1,25 @@
 //! Events come in pairs, in the order of the reported changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::{count, events, events_by_room};
 use crate::records::{Records, text};
 
-/// `room.finished` comes once for each ended room, as its last event; `room.started` at most once, before all others.
+/// `room.finished` comes once for each ended room, as its last event; `room.started` at most once, before all others. Joins that were
+/// refused, as after a ban, do not start a room.
 pub fn rooms_start_and_finish_once(records: &Records) -> Vec<String> {
     let rooms = events_by_room(records);
+    let sids: BTreeSet<&str> = records
+        .sessions
+        .iter()
+        .map(|session| text(session, "participant_sid"))
+        .collect();
+    let is_refused_join = |event: &Value| {
+        text(event, "type") == "participant.connection_aborted"
+            && !sids.contains(text(event, "participant_sid"))
+    };
     let ended = records
         .rooms
         .iter()
@@ -21,6 +31,7 @@ pub fn rooms_start_and_finish_once(records: &Records) -> Vec<String> {
                 .get(name)
                 .into_iter()
                 .flatten()
+                .skip_while(|event| is_refused_join(event))
                 .map(|event| text(event, "type"))
                 .collect();
             let times = count(types.iter().copied());

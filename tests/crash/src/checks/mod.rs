@@ -2,10 +2,15 @@
 //! sentences.
 
 mod acknowledged;
+mod bans;
 pub mod cluster;
 mod codes;
 mod deadlines;
+mod endpoints;
+mod erasures;
 mod events;
+mod history;
+mod possible;
 mod webhooks;
 
 #[cfg(test)]
@@ -69,9 +74,20 @@ fn promises(
     violations.extend(acknowledged::rooms_and_templates_exist_once(
         entries, records,
     ));
+    violations.extend(acknowledged::settings_are_kept(entries, records));
     violations.extend(acknowledged::nothing_was_made_up(entries, records));
     violations.extend(acknowledged::a_key_has_one_response(entries));
     violations.extend(codes::uses_are_counted_within_the_limit(entries, records));
+    violations.extend(codes::disabled_codes_stay_disabled(entries, records));
+    violations.extend(bans::bans_apply_until_they_are_lifted(entries, records));
+    violations.extend(bans::revoked_tokens_open_no_session(entries, records));
+    violations.extend(erasures::no_record_shows_an_erased_identity(
+        entries, records,
+    ));
+    violations.extend(erasures::other_identities_stay(entries, records));
+    violations.extend(history::ids_grow(records));
+    violations.extend(history::deliveries_are_the_history(records));
+    violations.extend(history::pages_are_parts_of_the_history(entries, records));
     violations.extend(deadlines::empty_rooms_ended_in_time(
         entries, records, lifetimes,
     ));
@@ -82,6 +98,10 @@ fn promises(
         violations.extend(webhooks::what_is_delivered_was_accepted(receiver, records));
         violations.extend(webhooks::nothing_is_posted_again_after_it_was_accepted(
             receiver,
+        ));
+        violations.extend(endpoints::changes_last(entries, receiver, records));
+        violations.extend(endpoints::webhooks_are_signed_with_acknowledged_secrets(
+            entries, receiver,
         ));
         if receiver.accepts_all {
             violations.extend(webhooks::a_rooms_events_keep_their_order(receiver, records));

@@ -10,7 +10,7 @@ use crate::records::Records;
 use crate::server::Lifetime;
 use crate::service::Attempt;
 
-fn entry(action: Action, key: Option<&str>, answer: Option<Value>) -> Entry {
+pub fn entry(action: Action, key: Option<&str>, answer: Option<Value>) -> Entry {
     let answer = answer.map(|body| Answer {
         status: 201,
         body: body.to_string(),
@@ -28,6 +28,15 @@ fn entry(action: Action, key: Option<&str>, answer: Option<Value>) -> Entry {
     )
 }
 
+/// Returns a request that was refused with a code.
+pub fn refused(action: Action, code: &str) -> Entry {
+    let body = json!({"error": {"code": code}}).to_string();
+    Entry {
+        answer: Some(Answer { status: 409, body }),
+        ..entry(action, None, None)
+    }
+}
+
 fn create(name: &str, answer: Option<Value>) -> Entry {
     entry(Action::CreateRoom { name: name.into() }, Some("k"), answer)
 }
@@ -37,8 +46,11 @@ pub fn records() -> Records {
         rooms: Vec::new(),
         templates: Vec::new(),
         codes: [].into(),
+        bans: [].into(),
         sessions: Vec::new(),
+        endpoints: Vec::new(),
         deliveries: Vec::new(),
+        events: Vec::new(),
     }
 }
 
@@ -81,6 +93,20 @@ fn a_lost_a_doubled_and_an_invented_room_are_found() {
         ..records()
     };
     assert!(acknowledged::rooms_and_templates_exist_once(&entries, &kept).is_empty());
+}
+
+#[test]
+fn a_setting_that_was_not_kept_is_found() {
+    let created = [create("a", Some(json!({"max_duration_seconds": 60})))];
+    let found = |room: Value| {
+        let records = Records {
+            rooms: vec![room],
+            ..records()
+        };
+        acknowledged::settings_are_kept(&created, &records).len()
+    };
+    assert_eq!(found(json!({"name": "a", "max_duration_seconds": 60})), 0);
+    assert_eq!(found(json!({"name": "a"})), 1);
 }
 
 #[test]
@@ -158,6 +184,34 @@ fn a_use_that_is_not_counted_and_one_too_many_are_found() {
     );
 }
 
+/// Proves R-33.
+#[test]
+fn a_disabled_code_that_is_exchanged_and_one_that_is_enabled_again_are_found() {
+    let created = || {
+        let action = Action::CreateCode { room: "a".into() };
+        let code = json!({"id": "1", "code": "abcd", "room": "a"});
+        entry(action, Some("k"), Some(code))
+    };
+    let code = || "abcd".to_owned();
+    let exchange = || entry(Action::ExchangeCode { code: code() }, None, Some(json!({})));
+    let disable = |answer| entry(Action::DisableCode { code: code() }, None, answer);
+    let found = |entries: &[Entry], disabled: bool| {
+        let record = json!({"id": "1", "disabled": disabled});
+        let records = Records {
+            codes: [("a".into(), vec![record])].into(),
+            ..records()
+        };
+        codes::disabled_codes_stay_disabled(entries, &records).len()
+    };
+    let acknowledged = || disable(Some(json!({})));
+    assert_eq!(found(&[created(), exchange(), acknowledged()], true), 0);
+    assert_eq!(found(&[created(), acknowledged(), exchange()], true), 1);
+    assert_eq!(found(&[created(), acknowledged()], false), 1);
+    assert_eq!(found(&[created()], true), 1, "nobody disabled it");
+    let unknown = [created(), disable(None), exchange()];
+    assert_eq!((found(&unknown, true), found(&unknown, false)), (0, 0));
+}
+
 #[test]
 fn a_room_that_ends_late_while_the_server_runs_is_found() {
     let second = |second: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(second);
@@ -222,4 +276,22 @@ fn events_without_their_partner_are_found() {
         all(&["room.started", joined, "room.finished", left]),
         [1, 0, 0]
     );
+}
+
+#[test]
+fn a_refused_join_may_precede_the_start_of_its_room_and_may_not_follow_its_end() {
+    let found = |kinds: &[&str], sessions: Vec<Value>| {
+        let event = |kind: &&str| json!({"type": kind, "room": "a", "participant_sid": "PA_1"});
+        let mut found = with_events(&kinds.iter().map(event).collect::<Vec<_>>());
+        found.rooms = vec![json!({"name": "a", "status": "ended"})];
+        found.sessions = sessions;
+        events::rooms_start_and_finish_once(&found).len()
+    };
+    let aborted = "participant.connection_aborted";
+    let refused = [aborted, "room.started", "room.finished"];
+    assert_eq!(found(&refused, Vec::new()), 0);
+    assert_eq!(found(&[aborted, "room.finished"], Vec::new()), 0);
+    assert_eq!(found(&["room.finished", aborted], Vec::new()), 1);
+    let joined = vec![json!({"participant_sid": "PA_1"})];
+    assert_eq!(found(&refused, joined), 1, "it has joined");
 }

@@ -16,7 +16,7 @@ pub fn what_is_delivered_was_accepted(receiver: &Receiver, records: &Records) ->
     let own = records
         .deliveries
         .iter()
-        .filter(|delivery| text(delivery, "endpoint_url") == receiver.url);
+        .filter(|delivery| text(delivery, "endpoint_id") == receiver.endpoint.id);
     own.filter_map(|delivery| {
         let (id, status) = (text(delivery, "id"), text(delivery, "status"));
         match status {
@@ -57,7 +57,7 @@ pub fn a_rooms_events_keep_their_order(receiver: &Receiver, records: &Records) -
     let own = records
         .deliveries
         .iter()
-        .filter(|delivery| text(delivery, "endpoint_url") == receiver.url);
+        .filter(|delivery| text(delivery, "endpoint_id") == receiver.endpoint.id);
     let position: BTreeMap<&str, usize> = own
         .enumerate()
         .map(|(at, delivery)| (text(delivery, "id"), at))

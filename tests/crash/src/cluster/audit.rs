@@ -6,16 +6,20 @@
 use super::postgres::Postgres;
 
 /// Tables that only the active node writes.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 13] = [
+    "bans",
     "codes",
+    "erasures",
     "events",
     "idempotency",
+    "revocations",
     "roles",
     "rooms",
     "sessions",
     "templates",
     "tracks",
     "webhook_deliveries",
+    "webhook_endpoints",
 ];
 
 const CREATE: &str = "

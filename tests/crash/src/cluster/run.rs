@@ -15,7 +15,7 @@ use super::round::Round;
 use super::scenario::Scenario;
 use super::{ClusterOptions, audit, faults, load};
 use crate::checks::cluster::Evidence;
-use crate::clients::Client;
+use crate::clients::{Client, EndpointOwner};
 use crate::journal::Journal;
 use crate::receivers::Receiver;
 use crate::records::Records;
@@ -72,7 +72,13 @@ pub fn run(
     phases.begin();
     let receivers = receivers(&installation, &phases, &mut random);
     let stop = Arc::new(AtomicBool::new(false));
-    let clients = clients(&installation, options.clients, &journal, &stop, &mut random);
+    let clients = clients(
+        &installation,
+        options,
+        &receivers,
+        (&journal, &stop),
+        &mut random,
+    );
     let (mut rounds, mut late, mut exits) = (Vec::new(), Vec::new(), vec![0; NODES]);
     for number in 1..=options.rounds.unwrap_or_else(|| scenario.rounds()) {
         work(&journal, &mut random);
@@ -138,9 +144,8 @@ fn receivers(
     let api = installation.active_api();
     let start = |refuses| {
         let phases = phases.clone();
-        let receiver = Receiver::start(refuses, random.u64(..), move || phases.current());
-        api.create_endpoint(&receiver.url);
-        receiver
+        let (seed, lifetime) = (random.u64(..), move || phases.current());
+        Receiver::start(refuses, seed, lifetime, |url| api.create_endpoint(url))
     };
     // One accepts everything, in order; one refuses some requests, which are then repeated.
     [0.0, 0.1].map(start).into()
@@ -148,11 +153,12 @@ fn receivers(
 
 fn clients(
     installation: &Installation,
-    count: u32,
-    journal: &Arc<Journal>,
-    stop: &Arc<AtomicBool>,
+    options: &ClusterOptions,
+    receivers: &[Receiver],
+    (journal, stop): (&Arc<Journal>, &Arc<AtomicBool>),
     random: &mut fastrand::Rng,
 ) -> Vec<JoinHandle<()>> {
+    let mut endpoints = receivers.iter().map(EndpointOwner::new);
     let spawn = |number| {
         let service = Balancer::new(
             &installation.nodes,
@@ -160,9 +166,10 @@ fn clients(
             &installation.key,
             random.u64(..),
         );
-        Client::spawn(number, random.u64(..), service, journal, stop)
+        let (seed, endpoint) = (random.u64(..), endpoints.next());
+        Client::spawn(number, seed, service, endpoint, journal, stop)
     };
-    (0..count).map(spawn).collect()
+    (0..options.clients).map(spawn).collect()
 }
 
 /// Waits while the clients work.

@@ -6,22 +6,23 @@ use std::time::Duration;
 use super::Evidence;
 use crate::checks::count;
 use crate::checks::deadlines::instant;
-use crate::journal::{Action, Answer, Entry};
+use crate::journal::{Action, Answer, Entry, moderated_identities};
 use crate::records::{Records, text};
 
 /// Rooms with a longer empty timeout end only by requests.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A participant is disconnected only by its own leave, by its room's end, or by joining again. Participants in rooms that end on their own
-/// are excluded: such a room's deadline may have passed while no node was active.
+/// are excluded: such a room's deadline may have passed while no node was active. So are identities that were banned, removed or erased.
 pub fn calls_go_on(evidence: &Evidence, records: &Records) -> Vec<String> {
     let lasting = lasting_rooms(records);
+    let moderated = moderated_identities(&evidence.entries);
     let mut sids: BTreeMap<(&str, &str), String> = BTreeMap::new();
     let mut rooms_of: BTreeMap<String, &str> = BTreeMap::new();
     let mut violations = Vec::new();
     for entry in &evidence.entries {
         match &entry.action {
-            Action::Join { room, identity } => {
+            Action::Join { room, identity } if !moderated.contains(identity.as_str()) => {
                 let Some(joined) = entry.acknowledged().map(Answer::json) else {
                     continue;
                 };
@@ -64,9 +65,11 @@ fn is_gone(entry: &Entry) -> bool {
         .is_some_and(|answer| answer.status == 404)
 }
 
-/// A participant in a room that no request ended has exactly one session; all sessions are closed at the end.
+/// A participant in a room that no request ended has exactly one session; all sessions are closed at the end. A participant that was banned
+/// or removed before LiveKit's report of its join has none.
 pub fn participants_have_a_session(evidence: &Evidence, records: &Records) -> Vec<String> {
     let (lasting, ended) = (lasting_rooms(records), asked_to_end(&evidence.entries));
+    let moderated = moderated_identities(&evidence.entries);
     let sessions = count(
         records
             .sessions
@@ -75,7 +78,7 @@ pub fn participants_have_a_session(evidence: &Evidence, records: &Records) -> Ve
     );
     let mut violations = Vec::new();
     for entry in &evidence.entries {
-        let Action::Join { room, .. } = &entry.action else {
+        let Action::Join { room, identity } = &entry.action else {
             continue;
         };
         let Some(joined) = entry.acknowledged().map(Answer::json) else {
@@ -83,8 +86,10 @@ pub fn participants_have_a_session(evidence: &Evidence, records: &Records) -> Ve
         };
         let sid = text(&joined, "sid");
         let found = sessions.get(sid).copied().unwrap_or_default();
-        let is_recorded = found == 1
-            || found == 0 && (!lasting.contains(room.as_str()) || ended.contains(room.as_str()));
+        let may_be_missing = !lasting.contains(room.as_str())
+            || ended.contains(room.as_str())
+            || moderated.contains(identity.as_str());
+        let is_recorded = found == 1 || found == 0 && may_be_missing;
         if !is_recorded {
             violations.push(format!(
                 "the participant {sid} of the room {room} has {found} sessions"
