@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_actors::TreeError;
 use conclave_db::{ErasedRows, Erasure, RecordingPosition, Store, StoreError};
 use conclave_model::egress::Egress;
 use conclave_model::{ErrorCode, Identity, Problem, ProjectId};
@@ -77,16 +78,16 @@ async fn end_live(state: &AppState, erasure: &Erasure) -> Result<()> {
         // Endpoints first: an encoder would connect again.
         let ingresses = erasures.live_ingresses(erasure).await?;
         for id in &ingresses {
-            tree.delete_ingress(project.clone(), id.clone()).await?;
+            unless_over(tree.delete_ingress(project.clone(), id.clone()).await)?;
         }
         let rooms = erasures.connected_rooms(erasure).await?;
         for room in &rooms {
-            tree.remove_participant(project.clone(), room.clone(), identity.clone())
-                .await?;
+            let removed = tree.remove_participant(project.clone(), room.clone(), identity.clone());
+            unless_over(removed.await)?;
         }
         let recordings = erasures.running_recordings(erasure).await?;
         for id in &recordings {
-            tree.stop_egress(project.clone(), id.clone(), None).await?;
+            unless_over(tree.stop_egress(project.clone(), id.clone(), None).await)?;
         }
         if ingresses.is_empty() && rooms.is_empty() && recordings.is_empty() {
             return Ok(());
@@ -96,6 +97,25 @@ async fn end_live(state: &AppState, erasure: &Erasure) -> Result<()> {
         }
         sleep(LEAVE_INTERVAL).await;
     }
+}
+
+/// Ignores a refusal because it ended after it was read. Whether something is left, the next reading shows.
+fn unless_over<T>(ended: Result<T, TreeError>) -> Result<(), TreeError> {
+    match ended {
+        Err(TreeError::Refused(problem)) if is_over(problem.code) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+fn is_over(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::RoomNotFound
+            | ErrorCode::RoomEnded
+            | ErrorCode::IngressNotFound
+            | ErrorCode::RecordingNotFound
+            | ErrorCode::BroadcastNotFound
+    )
 }
 
 /// Deletes the files, and changes the rows, of an identity that is not connected. Returns `None` if it is connected: its open session is
