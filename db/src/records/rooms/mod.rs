@@ -21,9 +21,9 @@ use crate::database::Database;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::writer::{Isolation, Queue};
 use crate::error::StoreError;
-use crate::records::bans::{Exclusion, exclusion};
+use crate::records::bans::Exclusion;
 use crate::records::ingresses::complete_ingresses_of_room;
-use crate::records::role_changes::{LastRoleChange, last_role_change};
+use crate::records::role_changes::LastRoleChange;
 use crate::records::rooms::rows::{
     ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_LIVE_ROOMS, SELECT_OPEN_OF_ALL,
     SELECT_OPEN_ROOMS, SELECT_ROOMS, all_connected_participants, by_id, by_name,
@@ -387,6 +387,45 @@ pub struct TokenActor {
     pub is_limited: bool,
 }
 
+/// Last change of the identity `?2`'s role in the room `?1`, its bans at the time `?4`, and the last revocation of its tokens. The first
+/// table has one row, so that the result has one, too, if the role was never changed.
+const SELECT_CHANGE_AND_EXCLUSION: &str = "SELECT (
+         SELECT count(*) FROM bans
+         WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3 AND (until IS NULL OR until > ?4)
+     ) AS bans, (
+         SELECT id FROM revocations WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3
+     ) AS revocation, changed.id AS change_id, changed.role AS role, changed.created_at AS created_at
+     FROM (SELECT 1 AS one) AS single LEFT JOIN (
+         SELECT id, role, created_at FROM role_changes
+         WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3 ORDER BY created_at DESC, id DESC LIMIT 1
+     ) AS changed ON TRUE";
+
+/// Reads the last change of an identity's role in a room, and the bans and revocations that concern its joins now.
+fn change_and_exclusion(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    identity: &Identity,
+    now: Timestamp,
+) -> Result<(Option<LastRoleChange>, Exclusion), StoreError> {
+    let read = |row: &Row<'_>| {
+        let exclusion = Exclusion::read(row)?;
+        let change = match row.get("change_id")? {
+            Some(id) => Some(LastRoleChange {
+                id,
+                role: row.get("role")?,
+                created_at: row.get("created_at")?,
+            }),
+            None => None,
+        };
+        Ok((change, exclusion))
+    };
+    // A single query, since each join reads it, and a round trip to PostgreSQL is most of its time.
+    let key = args![room, identity, project, now];
+    sql.one(SELECT_CHANGE_AND_EXCLUSION, key, read)?
+        .ok_or_else(no_row)
+}
+
 /// Reads the permissions of the role that a participant has in the room, or would have if it joined with its token.
 fn effective_permissions(
     sql: Sql<'_>,
@@ -406,7 +445,7 @@ fn effective_permissions(
         revocation,
         is_limited,
     } = actor;
-    let excluded = exclusion(sql, project, room.id, &identity, now)?;
+    let (changed, excluded) = change_and_exclusion(sql, project, room.id, &identity, now)?;
     if excluded.is_banned || excluded.revokes(revocation) {
         // Also while it is still connected: the removal may be on its way.
         return Ok(RolePermissions::default());
@@ -417,13 +456,10 @@ fn effective_permissions(
     {
         // While connected, the session's role counts: it has all changes.
         Some(connected) => connected.role,
-        None => {
-            // A change after the token was minted replaces the token's role at the next join.
-            let changed = last_role_change(sql, project, room.id, &identity)?;
-            changed
-                .and_then(|changed| changed.role_for(role_change))
-                .or_else(|| own.clone())
-        }
+        // A change after the token was minted replaces the token's role at the next join.
+        None => changed
+            .and_then(|changed| changed.role_for(role_change))
+            .or_else(|| own.clone()),
     };
     let (Some(template), Some(role)) = (&room.template_id, role) else {
         return Ok(RolePermissions::default());
@@ -695,10 +731,13 @@ impl Rooms {
         self.0
             .read(move |sql| {
                 let roles = template.map(|id| templates::roles(sql, &project, &id));
+                let roles = roles.transpose()?.unwrap_or_default();
+                let (role_change, exclusion) =
+                    change_and_exclusion(sql, &project, room, &identity, now)?;
                 Ok(JoinRecords {
-                    roles: roles.transpose()?.unwrap_or_default(),
-                    role_change: last_role_change(sql, &project, room, &identity)?,
-                    exclusion: exclusion(sql, &project, room, &identity, now)?,
+                    roles,
+                    role_change,
+                    exclusion,
                 })
             })
             .await
