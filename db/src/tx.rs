@@ -13,7 +13,7 @@ use crate::{StoreError, rotation_lock};
 
 /// Transaction of one write job.
 pub(crate) struct Tx<'a> {
-    /// The writer's connection. On SQLite, it has an open savepoint unless the job is a single statement.
+    /// The writer's connection. On SQLite, it has an open savepoint unless the job is a single statement or the first of its transaction.
     pub(crate) sql: Sql<'a>,
     /// Time at which the job started to run, so never before it was queued. It may be earlier than the previous job's if the clock was set
     /// back: order comes from sequence numbers.
