@@ -155,7 +155,7 @@ impl RequestContext {
             Caller::Key(credential) => Ok(QuotaOwner {
                 project: credential.project_id.clone(),
                 status: credential.project_status,
-                plan: credential.plan.clone(),
+                plan: Arc::clone(&credential.plan),
             }),
             // A room token names its project only, and its project's plan may have changed since it was minted.
             Caller::RoomToken(_) | Caller::Operator(_) => {
@@ -165,7 +165,7 @@ impl RequestContext {
                 Ok(QuotaOwner {
                     project: project.id,
                     status: project.status,
-                    plan: project.plan,
+                    plan: project.plan.into(),
                 })
             }
             Caller::Anonymous => Err(without_credential()),

@@ -4,6 +4,8 @@
 //! first and need no request to the service; decisions that depend on the wallet are the service's. While the service is unreachable,
 //! operations that list `billing_unavailable` return it; the others fall back to the records, including the local wallet.
 
+use std::sync::Arc;
+
 use conclave_model::plan::Plan;
 use conclave_model::project::ProjectStatus;
 use conclave_model::usage::{BillingVerdict, MonthUse, QuotaDecision};
@@ -23,7 +25,7 @@ pub struct QuotaOwner {
     /// Whether the operator has suspended it.
     pub status: ProjectStatus,
     /// The plan's id.
-    pub plan: String,
+    pub plan: Arc<str>,
 }
 
 /// Returns a project's plan.
