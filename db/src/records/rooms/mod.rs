@@ -539,10 +539,13 @@ impl Rooms {
     ///
     /// # Errors
     /// Refused when the project has no room by that name.
-    pub async fn get(&self, project: ProjectId, name: RoomName) -> Result<Room, StoreError> {
+    pub fn get(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+    ) -> impl Future<Output = Result<Room, StoreError>> {
         self.0
             .read_snapshot(move |snapshot| existing(snapshot, &project, &name))
-            .await
     }
 
     /// Lists a project's rooms: newest first, or by name if the filter has a prefix.
@@ -679,22 +682,20 @@ impl Rooms {
     ///
     /// # Errors
     /// Refused when the project has no such room, or the room's template does not have the requested role.
-    pub async fn token_context(
+    pub fn token_context(
         &self,
         project: ProjectId,
         name: RoomName,
         role: Option<RoleName>,
         identity: Identity,
-    ) -> Result<TokenContext, StoreError> {
+    ) -> impl Future<Output = Result<TokenContext, StoreError>> {
         let now = self.0.clock().now();
-        self.0
-            .read_snapshot(move |snapshot| {
-                let room = existing(snapshot, &project, &name)?;
-                let role = role.map(|role| room_role(snapshot, &room, &role));
-                let (role, sql) = (role.transpose()?, snapshot.sql);
-                token_context(sql, room, role, Some(&identity), now)
-            })
-            .await
+        self.0.read_snapshot(move |snapshot| {
+            let room = existing(snapshot, &project, &name)?;
+            let role = role.map(|role| room_role(snapshot, &room, &role));
+            let (role, sql) = (role.transpose()?, snapshot.sql);
+            token_context(sql, room, role, Some(&identity), now)
+        })
     }
 
     /// Reads the current roles of a room's template; empty for a room without a template.
