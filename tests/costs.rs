@@ -112,7 +112,7 @@ const EXPECTED: [Expected; 5] = [
 const EXPECTED_OF_POSTGRES: [Expected; 5] = [
     costs("get_room", [2, 2, 0, 0], [114, 10_400, 2_600, 12]),
     costs("create_token", [4, 2, 0, 0], [155, 15_600, 2_704, 15]),
-    costs("create_room", [6, 2, 2, 1], [200, 22_400, 3_888, 15]),
+    costs("create_room", [5, 2, 2, 1], [200, 22_400, 3_888, 15]),
     costs("join", [14, 3, 3, 1], [478, 69_200, 16, 6]),
     costs("leave", [9, 1, 2, 1], [268, 36_900, 16, 6]),
 ];

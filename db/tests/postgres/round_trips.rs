@@ -71,7 +71,7 @@ async fn a_write_waits_a_few_times_only() {
         .await
         .unwrap()
         .id;
-    since("a create", 3);
+    since("a create", 2);
     join(store, &project, room, "ada").await;
     since("the first join", 6);
     join(store, &project, room, "bob").await;

@@ -60,6 +60,16 @@ const INSERT: &str =
                        template_id, auto_record, created_at, empty_deadline, max_duration_seconds)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'open', ?7, ?8, ?9, ?10, ?11)
      ON CONFLICT (project_id, name) DO NOTHING";
+/// Inserts a room with the settings of the project's default template, which the statement reads itself, and returns them. The maximum
+/// duration `?9` is NULL for the template's, and 0 for none.
+const INSERT_WITH_DEFAULT: &str =
+    "INSERT INTO rooms (id, project_id, name, max_participants, empty_timeout_seconds, metadata, status,
+                       template_id, auto_record, created_at, empty_deadline, max_duration_seconds)
+     SELECT ?1, p.id, ?3, ?4, ?5, ?6, 'open', p.default_template_id, t.auto_record, ?7, ?8,
+            nullif(coalesce(?9, t.max_duration_seconds), 0)
+     FROM projects p LEFT JOIN templates t ON t.id = p.default_template_id WHERE p.id = ?2
+     ON CONFLICT (project_id, name) DO NOTHING
+     RETURNING template_id, auto_record, max_duration_seconds";
 const DEFAULT_TEMPLATE: &str = "SELECT p.default_template_id, t.max_duration_seconds, t.auto_record
      FROM projects p LEFT JOIN templates t ON t.id = p.default_template_id WHERE p.id = ?1";
 const NAMED_TEMPLATE: &str =
@@ -83,21 +93,18 @@ fn copied_settings(row: &Row<'_>) -> Result<CopiedSettings, StoreError> {
 /// Returns the template of a new room and the settings that it copies: the named one, which must exist, or the project's default.
 fn resolve_template(
     sql: Sql<'_>,
-    new: &NewRoom,
+    project: &ProjectId,
+    named: Option<TemplateId>,
 ) -> Result<(Option<TemplateId>, CopiedSettings), StoreError> {
-    let Some(named) = &new.template_id else {
+    let Some(named) = named else {
         return sql
-            .one(DEFAULT_TEMPLATE, args![&new.project_id], |row| {
+            .one(DEFAULT_TEMPLATE, args![project], |row| {
                 Ok((row.get("default_template_id")?, copied_settings(row)?))
             })?
             .ok_or_else(no_row);
     };
-    match sql.one(
-        NAMED_TEMPLATE,
-        args![named, &new.project_id],
-        copied_settings,
-    )? {
-        Some(copied) => Ok((Some(named.clone()), copied)),
+    match sql.one(NAMED_TEMPLATE, args![&named, project], copied_settings)? {
+        Some(copied) => Ok((Some(named), copied)),
         None => StoreError::refuse(Problem::template_not_found().at("template_id")),
     }
 }
@@ -119,12 +126,48 @@ fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
     ];
     // The unique index decides, not a query before: concurrent requests may use the same name.
     if tx.sql.change(INSERT, row)? == 0 {
-        let message = format!("the project has used the room name {:?} before", room.name);
-        return StoreError::refuse(Problem::new(ErrorCode::RoomExists, message).at("name"));
+        return StoreError::refuse(room_exists(&room.name));
     }
     // Counted with the batch, and not by a statement of its own.
     tx.rooms.add(&room.project_id, 1);
     Ok(())
+}
+
+/// Inserts a room, and copies the settings of the project's default template to it.
+fn insert_with_default(
+    tx: &mut Tx<'_>,
+    room: &mut Room,
+    max_duration: Option<MaxDuration>,
+) -> Result<(), StoreError> {
+    let max_duration = max_duration.map(|given| duration_limit(given).unwrap_or(0));
+    let row = args![
+        room.id,
+        &room.project_id,
+        &room.name,
+        room.max_participants,
+        room.empty_timeout_seconds,
+        room.metadata.as_deref(),
+        room.created_at,
+        room.empty_deadline,
+        max_duration,
+    ];
+    let inserted = |row: &Row<'_>| Ok((row.get("template_id")?, copied_settings(row)?));
+    let inserted = tx.sql.one(INSERT_WITH_DEFAULT, row, inserted)?;
+    let Some((template_id, copied)) = inserted else {
+        // Fails if the project has been deleted meanwhile: then there was no row to insert.
+        resolve_template(tx.sql, &room.project_id, None)?;
+        return StoreError::refuse(room_exists(&room.name));
+    };
+    room.template_id = template_id;
+    room.max_duration_seconds = copied.max_duration;
+    room.auto_record = copied.auto_record.map(Box::new);
+    tx.rooms.add(&room.project_id, 1);
+    Ok(())
+}
+
+fn room_exists(name: &RoomName) -> Problem {
+    let message = format!("the project has used the room name {name:?} before");
+    Problem::new(ErrorCode::RoomExists, message).at("name")
 }
 
 /// Reads a project's open rooms with their participants, in two queries.
@@ -510,25 +553,37 @@ impl Rooms {
             Isolation::Statement
         };
         let create = move |tx: &mut Tx<'_>| {
-            let (template_id, copied) = resolve_template(tx.sql, &new)?;
-            let room = Room {
+            let mut room = Room {
                 id: RoomId::new(),
                 project_id: new.project_id,
                 name: new.name,
                 max_participants: new.max_participants,
                 empty_timeout_seconds: new.empty_timeout_seconds,
-                // Copied, so that a later change of the template does not end a running call.
-                max_duration_seconds: new.max_duration.map_or(copied.max_duration, duration_limit),
+                max_duration_seconds: None,
                 metadata: new.metadata,
                 status: RoomStatus::Open,
-                template_id,
-                auto_record: copied.auto_record.map(Box::new),
+                template_id: None,
+                auto_record: None,
                 created_at: tx.now,
                 started_at: None,
                 ended_at: None,
                 empty_deadline: Some(unjoined_deadline(tx.now, new.empty_timeout_seconds)),
             };
-            insert(tx, &room)?;
+            // The template's settings are copied, so that a later change of the template does not end a running call.
+            match (tx.sql, new.template_id) {
+                // Saves a round trip. SQLite would keep a copy of each page that such an INSERT changes, which takes longer than a query.
+                (Sql::Postgres(_), None) => {
+                    insert_with_default(tx, &mut room, new.max_duration)?;
+                }
+                (_, named) => {
+                    let (template_id, copied) = resolve_template(tx.sql, &room.project_id, named)?;
+                    room.template_id = template_id;
+                    room.max_duration_seconds =
+                        new.max_duration.map_or(copied.max_duration, duration_limit);
+                    room.auto_record = copied.auto_record.map(Box::new);
+                    insert(tx, &room)?;
+                }
+            }
             tx.store_response(record.as_ref(), &room)?;
             Ok(room)
         };
