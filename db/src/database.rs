@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::{fmt, mem};
 
 use conclave_model::{Clock, ProjectId};
+use futures_util::future::Either;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -213,30 +214,30 @@ impl Database {
     }
 
     /// Reads a few rows by their keys.
-    pub(crate) async fn read<T, F>(&self, run: F) -> Result<T, StoreError>
+    // Returns the reader's future instead of awaiting it, as do the other functions between a frequent read and its reader: each `async fn`
+    // would keep a second copy of the closure in the request's future, and copy the result.
+    pub(crate) fn read<T, F>(&self, run: F) -> impl Future<Output = Result<T, StoreError>>
     where
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         match &self.0.readers {
-            Readers::File(readers) => readers.point(run).await,
-            Readers::Sessions(readers) => readers.point(run).await,
+            Readers::File(readers) => Either::Left(readers.point(run)),
+            Readers::Sessions(readers) => Either::Right(readers.point(run)),
         }
     }
 
     /// Reads a few rows by their keys. The snapshot may remember some.
-    pub(crate) async fn read_snapshot<T, F>(&self, run: F) -> Result<T, StoreError>
+    pub(crate) fn read_snapshot<T, F>(&self, run: F) -> impl Future<Output = Result<T, StoreError>>
     where
         F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         match &self.0.readers {
-            Readers::File(readers) => readers.snapshot(run).await,
+            Readers::File(readers) => Either::Left(readers.snapshot(run)),
             // Nothing is remembered: a commit by another program, such as a revoked key, must be visible to the next read.
             Readers::Sessions(readers) => {
-                readers
-                    .point(|sql| run(&mut Snapshot::new(sql, None)))
-                    .await
+                Either::Right(readers.point(move |sql| run(&mut Snapshot::new(sql, None))))
             }
         }
     }

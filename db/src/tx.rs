@@ -7,13 +7,13 @@ use conclave_model::event::{EndpointDisabledEvent, Event, TestEvent};
 use conclave_model::{DeliveryId, EndpointId, Identity, ProjectId, Timestamp};
 
 use crate::sql::values::args;
-use crate::sql::{Sql, no_row};
+use crate::sql::{Row, Sql, no_row};
 use crate::vault::{Sealed, Vault};
 use crate::{StoreError, rotation_lock};
 
 /// Transaction of one write job.
 pub(crate) struct Tx<'a> {
-    /// The writer's connection. On SQLite, it has an open savepoint unless the job is a single statement.
+    /// The writer's connection. On SQLite, it has an open savepoint unless the job is a single statement or the first of its transaction.
     pub(crate) sql: Sql<'a>,
     /// Time at which the job started to run, so never before it was queued. It may be earlier than the previous job's if the clock was set
     /// back: order comes from sequence numbers.
@@ -50,6 +50,19 @@ struct Endpoint {
 }
 
 impl Endpoint {
+    fn read(row: &Row<'_>) -> Result<Self, StoreError> {
+        let events: Option<String> = row.get("events")?;
+        Ok(Self {
+            id: row.get("id")?,
+            url: row.get("url")?,
+            is_enabled: row.get("enabled")?,
+            events: events
+                .map(|events| serde_json::from_str(&events))
+                .transpose()?
+                .unwrap_or_default(),
+        })
+    }
+
     fn receives(&self, event: &EmittedEvent) -> bool {
         match event.endpoint {
             // Whatever its filter, and even if it was just disabled, since the event is about the endpoint itself.
@@ -187,7 +200,9 @@ impl Tx<'_> {
     pub(crate) fn write_events(&mut self) -> Result<(), StoreError> {
         // Taken, so that a second call writes nothing twice.
         let emitted = mem::take(&mut self.emitted);
-        let mut active: Vec<(ProjectId, Vec<Endpoint>)> = Vec::new();
+        let Some(EmittedEvent { project, .. }) = emitted.first() else {
+            return Ok(());
+        };
         let rows = emitted.iter().map(|event| {
             *args![
                 &event.project,
@@ -198,8 +213,15 @@ impl Tx<'_> {
                 event.identity.as_ref()
             ]
         });
-        // All events in one round trip. Their ids are needed for the deliveries.
-        let ids = self.sql.each(INSERT_EVENT, rows, |row| row.get("id"))?;
+        // All events in one round trip, with the endpoints of their project. Their ids are needed for the deliveries.
+        let (endpoints, ids) = self.sql.many_and_each(
+            (ENDPOINTS, args![project]),
+            Endpoint::read,
+            INSERT_EVENT,
+            rows,
+            |row| row.get("id"),
+        )?;
+        let mut active = vec![(project.clone(), endpoints)];
         for (event, id) in emitted.iter().zip(ids) {
             let id = id.first().copied().ok_or_else(no_row)?;
             let EmittedEvent {
@@ -242,18 +264,7 @@ impl Tx<'_> {
     }
 
     fn endpoints(&self, project: &ProjectId) -> Result<Vec<Endpoint>, StoreError> {
-        self.sql.many(ENDPOINTS, args![project], |row| {
-            let events: Option<String> = row.get("events")?;
-            Ok(Endpoint {
-                id: row.get("id")?,
-                url: row.get("url")?,
-                is_enabled: row.get("enabled")?,
-                events: events
-                    .map(|events| serde_json::from_str(&events))
-                    .transpose()?
-                    .unwrap_or_default(),
-            })
-        })
+        self.sql.many(ENDPOINTS, args![project], Endpoint::read)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Secrets that are never printed, and random text.
 
+use std::cell::RefCell;
 use std::fmt;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -49,15 +50,61 @@ pub fn random_bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
+/// Random bytes that are drawn at once.
+const DRAW: usize = 32;
+/// Random bytes that a thread takes from the operating system at once for [`unique_text`].
+const SUPPLY: usize = 16 * DRAW;
+
 /// Returns `len` characters, drawn uniformly from `alphabet`.
 pub fn random_text(len: usize, alphabet: &[u8]) -> String {
+    drawn_text(len, alphabet, random_bytes::<DRAW>)
+}
+
+/// Returns `len` characters, drawn uniformly from `alphabet`, that only have to differ from all others. Not for secrets: the random bytes of
+/// the next texts are in the thread's memory, which saves most calls of the operating system.
+pub fn unique_text(len: usize, alphabet: &[u8]) -> String {
+    SUPPLIES.with_borrow_mut(|supply| drawn_text(len, alphabet, || supply.draw()))
+}
+
+fn drawn_text(len: usize, alphabet: &[u8], mut draw: impl FnMut() -> [u8; DRAW]) -> String {
     let mut text = String::with_capacity(len);
     // A draw may yield too few characters: for base62, 8 of the 256 byte values are skipped.
     while text.len() < len {
-        let drawn: [u8; 32] = random_bytes();
-        text.extend(fair_characters(&drawn, alphabet).take(len - text.len()));
+        text.extend(fair_characters(&draw(), alphabet).take(len - text.len()));
     }
     text
+}
+
+/// A thread's random bytes.
+struct Supply {
+    bytes: [u8; SUPPLY],
+    /// Number of bytes that were drawn.
+    drawn: usize,
+}
+
+thread_local! {
+    static SUPPLIES: RefCell<Supply> = const {
+        RefCell::new(Supply {
+            bytes: [0; SUPPLY],
+            drawn: SUPPLY,
+        })
+    };
+}
+
+impl Supply {
+    /// Returns bytes that were not drawn before.
+    fn draw(&mut self) -> [u8; DRAW] {
+        if self.drawn == SUPPLY {
+            *self = Self {
+                bytes: random_bytes(),
+                drawn: 0,
+            };
+        }
+        let mut bytes = [0; DRAW];
+        bytes.copy_from_slice(&self.bytes[self.drawn..self.drawn + DRAW]);
+        self.drawn += DRAW;
+        bytes
+    }
 }
 
 /// Maps random bytes to characters. Bytes beyond the largest multiple of the alphabet's length are
@@ -92,6 +139,15 @@ mod tests {
                 .iter()
                 .all(|b| !b.is_ascii_uppercase() && !b"01il".contains(b))
         );
+    }
+
+    #[test]
+    fn unique_texts_differ_beyond_a_supply_of_random_bytes() {
+        let texts = 4 * SUPPLY / DRAW;
+        let distinct: std::collections::BTreeSet<_> =
+            (0..texts).map(|_| unique_text(16, BASE62)).collect();
+        assert_eq!(distinct.len(), texts);
+        assert!(distinct.iter().all(|text| text.len() == 16));
     }
 
     #[test]

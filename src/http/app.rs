@@ -81,7 +81,7 @@ async fn respond(
     };
     // Started here, so that the latency includes the time in queues.
     let timed = state.metrics.time(operation.spec().id);
-    let handled = frame::handle(operation, Arc::clone(&state), request, payload);
+    let handled = frame::handle(operation, &state, request, payload);
     let response = Measured::new(handled).await;
     timed.answered(response.status());
     response

@@ -137,7 +137,7 @@ pub struct Credential {
     /// Whether the project may start new work.
     pub project_status: ProjectStatus,
     /// Plan name.
-    pub plan: String,
+    pub plan: Arc<str>,
 }
 
 impl Credential {
@@ -176,7 +176,7 @@ fn find_key(sql: Sql<'_>, prefix: &ApiKeyPrefix) -> Result<Option<StoredKey>, St
                 .get::<Option<i64>>("last_used_on")?
                 .map(Day::from_number),
             project_status: row.get("status")?,
-            plan: row.get("plan")?,
+            plan: row.get::<String>("plan")?.into(),
         };
         Ok(StoredKey {
             hash: row.get("hash")?,

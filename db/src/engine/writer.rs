@@ -14,15 +14,15 @@
 //!
 //! 1. A method of a record, such as `store.rooms().create(…)`, queues a job in its project's queue.
 //! 2. On SQLite, the thread takes the next job, opens a transaction, and adds further jobs for 2 ms, or for as long as the last commit
-//!    took. Each job runs in a savepoint, or is a single statement. They share one fsync.
-//! 3. Events emitted by the job are written with one delivery per webhook endpoint, in the same savepoint.
+//!    took. Each job after the first runs in a savepoint, or is a single statement. They share one fsync.
+//! 3. Events emitted by the job are written with one delivery per webhook endpoint, with the job's changes.
 //! 4. The transaction commits. The commit hook receives the events, then each caller its result.
 //! 5. On PostgreSQL, each job is a separate transaction, in its project's writer session, so a project's events keep the order of their
 //!    commits.
 //!
 //! # Failures
 //!
-//! - A job returns an error or panics: its savepoint is rolled back, and its caller gets the error. Other jobs of the batch are
+//! - A job returns an error or panics: its changes are rolled back, and its caller gets the error. Other jobs of the batch are
 //!   unaffected.
 //! - The commit fails, for example on a full disk: every job of the batch gets the error, and none of its changes is visible.
 //! - On PostgreSQL, the reply to a commit is lost: the session's row has the id of its last job, which shows whether the commit happened.
@@ -195,7 +195,7 @@ impl Writer {
 /// Means by which a failed job leaves the other jobs of its transaction intact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Isolation {
-    /// A savepoint, to which the transaction is rolled back if the job fails.
+    /// A savepoint, to which the transaction is rolled back if the job fails. The first job of a transaction needs none.
     Savepoint,
     /// None: the job writes with one statement, and cannot fail after it. A savepoint would copy each page that the statement changes,
     /// which took a sixth of the writer's time per created room.
@@ -272,7 +272,7 @@ where
             // Jobs run once: the engines do not retry a transaction, since a closure may have moved its input.
             return JobOutcome::Rollback;
         };
-        // The events are part of the job: if they cannot be written, its savepoint is rolled back, too.
+        // The events are part of the job: if they cannot be written, its changes are rolled back, too.
         let run = || {
             let result = run(tx)?;
             tx.write_events()?;

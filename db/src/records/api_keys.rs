@@ -104,20 +104,17 @@ impl ApiKeys {
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn authenticate(
+    pub fn authenticate(
         &self,
         key: ApiKeyLookup,
-    ) -> Result<Option<Arc<Credential>>, StoreError> {
-        self.0
-            .read_snapshot(move |snapshot| {
-                let found = snapshot.key(&key.prefix)?;
-                // The prefix finds the row. The hashes decide, compared in constant time, so that response times reveal nothing about a
-                // key.
-                Ok(found
-                    .filter(|found| found.hash == key.hash)
-                    .map(|found| found.credential))
-            })
-            .await
+    ) -> impl Future<Output = Result<Option<Arc<Credential>>, StoreError>> {
+        self.0.read_snapshot(move |snapshot| {
+            let found = snapshot.key(&key.prefix)?;
+            // The prefix finds the row. The hashes decide, compared in constant time, so that response times reveal nothing about a key.
+            Ok(found
+                .filter(|found| found.hash == key.hash)
+                .map(|found| found.credential))
+        })
     }
 
     /// Creates a key, and returns it in full. Only its hash is stored.

@@ -17,7 +17,7 @@ use crate::error::StoreError;
 use crate::records::rooms::rows::by_name;
 use crate::sql::query_builder::QueryBuilder;
 use crate::sql::values::args;
-use crate::sql::{Row, Sql, no_row};
+use crate::sql::{Row, Sql};
 use crate::tx::Tx;
 
 /// Identity to ban.
@@ -96,12 +96,6 @@ const REVOKE: &str =
      VALUES (?1, ?2, ?3, ?4, ?5, ?6)
      ON CONFLICT (room_id, participant_identity)
          DO UPDATE SET id = excluded.id, tokens_minted_until = excluded.tokens_minted_until";
-const SELECT_EXCLUSION: &str = "SELECT (
-         SELECT count(*) FROM bans
-         WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3 AND (until IS NULL OR until > ?4)
-     ) AS bans, (
-         SELECT id FROM revocations WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3
-     ) AS revocation";
 const SELECT_BANNED: &str = "SELECT participant_identity FROM bans
      WHERE room_id = ?1 AND project_id = ?2 AND (until IS NULL OR until > ?3)";
 const SELECT_REVOCATIONS: &str =
@@ -117,19 +111,6 @@ fn record(row: &Row<'_>) -> Result<Ban, StoreError> {
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
     })
-}
-
-/// Reads the bans and revocations that concern an identity's joins in a room now.
-pub(crate) fn exclusion(
-    sql: Sql<'_>,
-    project: &ProjectId,
-    room: RoomId,
-    identity: &Identity,
-    now: Timestamp,
-) -> Result<Exclusion, StoreError> {
-    let row = args![room, identity, project, now];
-    sql.one(SELECT_EXCLUSION, row, Exclusion::read)?
-        .ok_or_else(no_row)
 }
 
 /// Returns a room that can still be joined. An ended room is refused with `ended`.

@@ -109,6 +109,65 @@ impl Sql<'_> {
         }
     }
 
+    /// Reads the first row of a query, if there is one, and all rows of another, in one round trip to PostgreSQL.
+    pub(crate) fn one_and_many<A, B>(
+        self,
+        one: (&str, &[Value<'_>]),
+        read_one: impl FnOnce(&Row<'_>) -> Result<A, StoreError>,
+        many: (&str, &[Value<'_>]),
+        read_many: impl Fn(&Row<'_>) -> Result<B, StoreError>,
+    ) -> Result<(Option<A>, Vec<B>), StoreError> {
+        match self {
+            Self::Sqlite(_) => Ok((
+                self.one(one.0, one.1, read_one)?,
+                self.many(many.0, many.1, read_many)?,
+            )),
+            Self::Postgres(session) => {
+                let (one, many) = session.query_and_each(one, many.0, [many.1])?;
+                let one: Option<Result<A, StoreError>> =
+                    one.first().map(|row| read_one(&Row::from_postgres(row)));
+                let many: Result<Vec<B>, StoreError> = many
+                    .iter()
+                    .flatten()
+                    .map(|row| read_many(&Row::from_postgres(row)))
+                    .collect();
+                Ok((one.transpose()?, many?))
+            }
+        }
+    }
+
+    /// Reads all rows of a query, and runs a statement once per row of arguments, in one round trip to PostgreSQL. Returns the query's rows,
+    /// and the rows of each.
+    pub(crate) fn many_and_each<'v, A, B>(
+        self,
+        many: (&str, &[Value<'_>]),
+        read_many: impl Fn(&Row<'_>) -> Result<A, StoreError>,
+        each: &str,
+        rows: impl IntoIterator<Item = impl AsRef<[Value<'v>]>>,
+        read_each: impl Fn(&Row<'_>) -> Result<B, StoreError>,
+    ) -> Result<(Vec<A>, Vec<Vec<B>>), StoreError> {
+        match self {
+            Self::Sqlite(_) => Ok((
+                self.many(many.0, many.1, read_many)?,
+                self.each(each, rows, read_each)?,
+            )),
+            Self::Postgres(session) => {
+                let (many, each) = session.query_and_each(many, each, rows)?;
+                let many: Result<Vec<A>, StoreError> = many
+                    .iter()
+                    .map(|row| read_many(&Row::from_postgres(row)))
+                    .collect();
+                let read = |rows: &Vec<_>| {
+                    rows.iter()
+                        .map(|row| read_each(&Row::from_postgres(row)))
+                        .collect()
+                };
+                let each: Result<Vec<Vec<B>>, StoreError> = each.iter().map(read).collect();
+                Ok((many?, each?))
+            }
+        }
+    }
+
     /// Writes, and returns the row count.
     pub(crate) fn change(self, text: &str, args: &[Value<'_>]) -> Result<usize, StoreError> {
         match self {

@@ -71,13 +71,13 @@ async fn a_write_waits_a_few_times_only() {
         .await
         .unwrap()
         .id;
-    since("a create", 3);
+    since("a create", 2);
     join(store, &project, room, "ada").await;
-    since("the first join", 6);
+    since("the first join", 4);
     join(store, &project, room, "bob").await;
-    since("a join", 6);
+    since("a join", 4);
     leave(store, &project, room, "bob").await;
-    since("a leave", 6);
+    since("a leave", 4);
 }
 
 #[actix::test]

@@ -18,7 +18,7 @@ use conclave_model::participant::{
     EXCHANGE_ATTRIBUTE, MAX_KBPS_ATTRIBUTE, ParticipantKind, REVOCATION_ATTRIBUTE, ROLE_ATTRIBUTE,
     ROLE_CHANGE_ATTRIBUTE,
 };
-use conclave_model::secret::{BASE62, random_text};
+use conclave_model::secret::{BASE62, unique_text};
 use conclave_model::{
     Identity, NamespacedRoom, RevocationId, RoleChangeId, RoleName, Secret, Timestamp,
 };
@@ -277,7 +277,7 @@ impl TokenSigner {
             nbf: Some(now.millis() / 1_000),
             exp: expires_at.millis() / 1_000,
             // Makes two tokens of the same second differ.
-            jti: random_text(16, BASE62).into(),
+            jti: unique_text(16, BASE62).into(),
             kind: (kind != ParticipantKind::Standard).then(|| kind.as_str().into()),
             ..Payload::default()
         }

@@ -155,17 +155,18 @@ impl RequestContext {
             Caller::Key(credential) => Ok(QuotaOwner {
                 project: credential.project_id.clone(),
                 status: credential.project_status,
-                plan: credential.plan.clone(),
+                plan: Arc::clone(&credential.plan),
             }),
             // A room token names its project only, and its project's plan may have changed since it was minted.
             Caller::RoomToken(_) | Caller::Operator(_) => {
-                let project = self.state.store.projects().get(self.project()).await?;
+                // Boxed, as in `require_permission`.
+                let project = Box::pin(self.state.store.projects().get(self.project())).await?;
                 let project =
                     project.ok_or_else(|| ApiError::internal("a caller without a project"))?;
                 Ok(QuotaOwner {
                     project: project.id,
                     status: project.status,
-                    plan: project.plan,
+                    plan: project.plan.into(),
                 })
             }
             Caller::Anonymous => Err(without_credential()),
@@ -219,7 +220,8 @@ impl RequestContext {
         let Caller::RoomToken(claims) = &self.caller else {
             return Ok(());
         };
-        if acting_role_allows(&self.state, claims, permission).await? {
+        // Boxed: every operation's future would otherwise have the space of one that a backend's requests never await.
+        if Box::pin(acting_role_allows(&self.state, claims, permission)).await? {
             return Ok(());
         }
         let message = format!(

@@ -4,6 +4,8 @@
 //! first and need no request to the service; decisions that depend on the wallet are the service's. While the service is unreachable,
 //! operations that list `billing_unavailable` return it; the others fall back to the records, including the local wallet.
 
+use std::sync::Arc;
+
 use conclave_model::plan::Plan;
 use conclave_model::project::ProjectStatus;
 use conclave_model::usage::{BillingVerdict, MonthUse, QuotaDecision};
@@ -23,7 +25,7 @@ pub struct QuotaOwner {
     /// Whether the operator has suspended it.
     pub status: ProjectStatus,
     /// The plan's id.
-    pub plan: String,
+    pub plan: Arc<str>,
 }
 
 /// Returns a project's plan.
@@ -50,7 +52,13 @@ pub async fn month(
     if month.settled {
         return Ok(month);
     }
-    // A new month starts without a scheduled job: the first request that needs the sum settles the months before it.
+    // A new month starts without a scheduled job: the first request that needs the sum settles the months before it. Boxed, since all
+    // others would have the space of its future in theirs.
+    Box::pin(settle(state, project, plan)).await
+}
+
+/// Settles earlier months, and returns the usage in the current one.
+async fn settle(state: &AppState, project: &ProjectId, plan: &Plan) -> Result<MonthUse, ApiError> {
     let mut plan = plan.clone();
     if state.billing.is_some() {
         // The billing service charges for the month; settling it here, too, would charge twice.
@@ -72,7 +80,8 @@ pub async fn billing_verdict(
     project: &ProjectId,
     operation: &OperationSpec,
 ) -> Option<Result<BillingVerdict, BillingError>> {
-    let verdict = state.billing.as_ref()?.verdict(project).await;
+    // Boxed, since most servers have no such service, and their requests would have the space of its future in theirs.
+    let verdict = Box::pin(state.billing.as_ref()?.verdict(project)).await;
     // An operation that does not list the code may not return it (contract), so it has to go on without a verdict.
     // Keeps verdicts, and errors that the operation may return.
     Some(verdict).filter(|verdict| {

@@ -70,10 +70,19 @@ struct Project {
 #[derive(Debug)]
 pub struct Admitted {
     admission: Arc<Admission>,
-    /// Project that it counts for, with the project's permits.
-    project: Option<(ProjectId, Arc<Semaphore>)>,
+    /// Project that it counts for.
+    project: Option<AdmittedProject>,
     /// Number of permits that it takes.
     weight: u32,
+}
+
+/// Project of an admitted request.
+#[derive(Debug)]
+struct AdmittedProject {
+    id: ProjectId,
+    /// Hash of the id, which finds the shard.
+    hash: u64,
+    permits: Arc<Semaphore>,
 }
 
 /// Admitted request counts.
@@ -175,7 +184,7 @@ impl Admission {
             // semaphore.
             admitted.weight = weight(self.limits.running, self.at_once(now));
             let permits = self.count(hash, &id).ok_or(AdmissionLimit::Waiting)?;
-            admitted.project = Some((id, permits));
+            admitted.project = Some(AdmittedProject { id, hash, permits });
         }
         Ok(admitted)
     }
@@ -229,8 +238,8 @@ impl Admission {
         })
     }
 
-    fn release(&self, id: &ProjectId) {
-        let mut projects = self.shard(self.hasher.hash_one(id));
+    fn release(&self, AdmittedProject { id, hash, .. }: &AdmittedProject) {
+        let mut projects = self.shard(*hash);
         let Some(project) = projects.get_mut(id) else {
             return;
         };
@@ -268,7 +277,7 @@ impl Admitted {
     /// # Errors
     /// 429 after [`LONGEST_WAIT`].
     pub async fn acquire(&self) -> Result<RunPermit<'_>, Problem> {
-        let Some((_, permits)) = &self.project else {
+        let Some(AdmittedProject { permits, .. }) = &self.project else {
             return Ok(RunPermit::new(None));
         };
         // Without a timer, which most requests do not need.
@@ -286,8 +295,8 @@ impl Admitted {
 impl Drop for Admitted {
     fn drop(&mut self) {
         self.admission.total.fetch_sub(1, Ordering::Relaxed);
-        if let Some((id, _)) = &self.project {
-            self.admission.release(id);
+        if let Some(project) = &self.project {
+            self.admission.release(project);
         }
     }
 }

@@ -91,12 +91,14 @@ async fn look_up(
 ) -> Result<Option<Arc<Credential>>, ApiError> {
     let limits = &state.checks.limits;
     let hash = key.hash;
-    limits.check_lookup(&hash, request)?;
+    let was_valid = limits.check_lookup(&hash, request)?;
     let found = state.store.api_keys().authenticate(key).await?;
     let now = state.clock.now();
     match found.as_ref().filter(|credential| credential.is_valid(now)) {
         Some(credential) => {
-            limits.record_valid(&hash);
+            if !was_valid {
+                limits.record_valid(&hash);
+            }
             record_use(state, credential, now.into());
         }
         None => limits.check_invalid_key(&hash, request)?,

@@ -87,15 +87,16 @@ impl Limits {
     }
 
     /// Refuses a key before its lookup if its client has guessed more keys than its rate allows. A key that was valid before is not
-    /// refused.
+    /// refused. Returns whether it was.
     ///
     /// # Errors
     /// 429 `rate_limited`.
-    pub fn check_lookup(&self, key: &ApiKeyHash, request: &HttpRequest) -> Result<(), Problem> {
+    pub fn check_lookup(&self, key: &ApiKeyHash, request: &HttpRequest) -> Result<bool, Problem> {
         let lookups = self.lookups.read();
-        // The common case, without computing the client's address: nobody is guessing.
-        if lookups.refused.is_empty() || lookups.valid.contains(&key.0) {
-            return Ok(());
+        let was_valid = lookups.valid.contains(&key.0);
+        // The common case, without computing the client's address: the key is known, or nobody is guessing.
+        if was_valid || lookups.refused.is_empty() {
+            return Ok(was_valid);
         }
         let until = self
             .trusted_proxies
@@ -104,16 +105,14 @@ impl Limits {
             .and_then(|client| lookups.refused.get(&client));
         match until.and_then(|until| until.checked_sub(self.clock.monotonic())) {
             Some(wait) if !wait.is_zero() => Err(rate_limited(wait)),
-            _ => Ok(()),
+            _ => Ok(false),
         }
     }
 
-    /// Records that a key was valid at its lookup.
+    /// Records that a key was valid at its lookup. Called only if [`check_lookup`](Self::check_lookup) has returned false: a write lock
+    /// per request would serialise the workers.
     pub fn record_valid(&self, key: &ApiKeyHash) {
-        // Checked with the read lock first: a write lock per request would serialise the workers.
-        if !self.lookups.read().valid.contains(&key.0) {
-            self.lookups.write().valid.insert(key.0);
-        }
+        self.lookups.write().valid.insert(key.0);
     }
 
     /// Counts a request with an invalid key by the client's address.

@@ -52,11 +52,11 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Handles a request for an operation, from its first check to its response.
 pub async fn handle(
     operation: &'static dyn Operation,
-    state: Arc<AppState>,
+    state: &Arc<AppState>,
     request: HttpRequest,
     payload: web::Payload,
 ) -> HttpResponse {
-    let mut http = match run_checks(operation, &state, &request, payload).await {
+    let mut http = match run_checks(operation, state, &request, payload).await {
         Ok(IdempotentResponse {
             response,
             is_replay,
@@ -71,7 +71,7 @@ pub async fn handle(
         Err(error) => {
             // Logged before it is replaced, so that the log has the actual failure.
             log_fault(operation.spec(), &request, &error);
-            without_faults_of_deposed(&state, error).to_http()
+            without_faults_of_deposed(state, error).to_http()
         }
     };
     // Refusals need the CORS headers, too: without them, a browser hides status and body from the page.

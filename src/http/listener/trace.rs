@@ -18,7 +18,7 @@ use actix_web::{Error, HttpMessage, HttpRequest};
 use conclave_model::Problem;
 use futures_util::FutureExt;
 use tokio::time::sleep;
-use uuid::Uuid;
+use uuid::{NoContext, Timestamp, Uuid};
 
 use super::client_stream::ResponseBody;
 use super::connections;
@@ -49,8 +49,8 @@ pub async fn trace(
     mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
-    // Version 7, so that ids sort by time.
-    let id = Uuid::now_v7();
+    // Version 7, so that ids sort by time. Without the counter of `now_v7` for ids of the same millisecond, whose lock all threads share.
+    let id = Uuid::new_v7(Timestamp::now(NoContext));
     // Held until this function returns, so that the connection's timeout does not run while the request is handled.
     let (exchange, _handling) = connections::start_exchange(request.request(), id).unzip();
     let asks_for_head = handle_as_get(&mut request);

@@ -88,12 +88,12 @@ impl Readers {
     }
 
     /// Reads a few rows by their keys.
-    pub(crate) async fn point<T, F>(&self, run: F) -> Result<T, StoreError>
+    pub(crate) fn point<T, F>(&self, run: F) -> impl Future<Output = Result<T, StoreError>>
     where
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.run(Some(ReaderClass::Point), |_| Ok(()), run).await
+        self.run(Some(ReaderClass::Point), |_| Ok(()), run)
     }
 
     /// Runs a project's list, which has a deadline.

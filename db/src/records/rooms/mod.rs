@@ -21,9 +21,9 @@ use crate::database::Database;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::writer::{Isolation, Queue};
 use crate::error::StoreError;
-use crate::records::bans::{Exclusion, exclusion};
+use crate::records::bans::Exclusion;
 use crate::records::ingresses::complete_ingresses_of_room;
-use crate::records::role_changes::{LastRoleChange, last_role_change};
+use crate::records::role_changes::LastRoleChange;
 use crate::records::rooms::rows::{
     ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_LIVE_ROOMS, SELECT_OPEN_OF_ALL,
     SELECT_OPEN_ROOMS, SELECT_ROOMS, all_connected_participants, by_id, by_name,
@@ -60,6 +60,16 @@ const INSERT: &str =
                        template_id, auto_record, created_at, empty_deadline, max_duration_seconds)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'open', ?7, ?8, ?9, ?10, ?11)
      ON CONFLICT (project_id, name) DO NOTHING";
+/// Inserts a room with the settings of the project's default template, which the statement reads itself, and returns them. The maximum
+/// duration `?9` is NULL for the template's, and 0 for none.
+const INSERT_WITH_DEFAULT: &str =
+    "INSERT INTO rooms (id, project_id, name, max_participants, empty_timeout_seconds, metadata, status,
+                       template_id, auto_record, created_at, empty_deadline, max_duration_seconds)
+     SELECT ?1, p.id, ?3, ?4, ?5, ?6, 'open', p.default_template_id, t.auto_record, ?7, ?8,
+            nullif(coalesce(?9, t.max_duration_seconds), 0)
+     FROM projects p LEFT JOIN templates t ON t.id = p.default_template_id WHERE p.id = ?2
+     ON CONFLICT (project_id, name) DO NOTHING
+     RETURNING template_id, auto_record, max_duration_seconds";
 const DEFAULT_TEMPLATE: &str = "SELECT p.default_template_id, t.max_duration_seconds, t.auto_record
      FROM projects p LEFT JOIN templates t ON t.id = p.default_template_id WHERE p.id = ?1";
 const NAMED_TEMPLATE: &str =
@@ -83,21 +93,18 @@ fn copied_settings(row: &Row<'_>) -> Result<CopiedSettings, StoreError> {
 /// Returns the template of a new room and the settings that it copies: the named one, which must exist, or the project's default.
 fn resolve_template(
     sql: Sql<'_>,
-    new: &NewRoom,
+    project: &ProjectId,
+    named: Option<TemplateId>,
 ) -> Result<(Option<TemplateId>, CopiedSettings), StoreError> {
-    let Some(named) = &new.template_id else {
+    let Some(named) = named else {
         return sql
-            .one(DEFAULT_TEMPLATE, args![&new.project_id], |row| {
+            .one(DEFAULT_TEMPLATE, args![project], |row| {
                 Ok((row.get("default_template_id")?, copied_settings(row)?))
             })?
             .ok_or_else(no_row);
     };
-    match sql.one(
-        NAMED_TEMPLATE,
-        args![named, &new.project_id],
-        copied_settings,
-    )? {
-        Some(copied) => Ok((Some(named.clone()), copied)),
+    match sql.one(NAMED_TEMPLATE, args![&named, project], copied_settings)? {
+        Some(copied) => Ok((Some(named), copied)),
         None => StoreError::refuse(Problem::template_not_found().at("template_id")),
     }
 }
@@ -119,12 +126,48 @@ fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
     ];
     // The unique index decides, not a query before: concurrent requests may use the same name.
     if tx.sql.change(INSERT, row)? == 0 {
-        let message = format!("the project has used the room name {:?} before", room.name);
-        return StoreError::refuse(Problem::new(ErrorCode::RoomExists, message).at("name"));
+        return StoreError::refuse(room_exists(&room.name));
     }
     // Counted with the batch, and not by a statement of its own.
     tx.rooms.add(&room.project_id, 1);
     Ok(())
+}
+
+/// Inserts a room, and copies the settings of the project's default template to it.
+fn insert_with_default(
+    tx: &mut Tx<'_>,
+    room: &mut Room,
+    max_duration: Option<MaxDuration>,
+) -> Result<(), StoreError> {
+    let max_duration = max_duration.map(|given| duration_limit(given).unwrap_or(0));
+    let row = args![
+        room.id,
+        &room.project_id,
+        &room.name,
+        room.max_participants,
+        room.empty_timeout_seconds,
+        room.metadata.as_deref(),
+        room.created_at,
+        room.empty_deadline,
+        max_duration,
+    ];
+    let inserted = |row: &Row<'_>| Ok((row.get("template_id")?, copied_settings(row)?));
+    let inserted = tx.sql.one(INSERT_WITH_DEFAULT, row, inserted)?;
+    let Some((template_id, copied)) = inserted else {
+        // Fails if the project has been deleted meanwhile: then there was no row to insert.
+        resolve_template(tx.sql, &room.project_id, None)?;
+        return StoreError::refuse(room_exists(&room.name));
+    };
+    room.template_id = template_id;
+    room.max_duration_seconds = copied.max_duration;
+    room.auto_record = copied.auto_record.map(Box::new);
+    tx.rooms.add(&room.project_id, 1);
+    Ok(())
+}
+
+fn room_exists(name: &RoomName) -> Problem {
+    let message = format!("the project has used the room name {name:?} before");
+    Problem::new(ErrorCode::RoomExists, message).at("name")
 }
 
 /// Reads a project's open rooms with their participants, in two queries.
@@ -387,6 +430,45 @@ pub struct TokenActor {
     pub is_limited: bool,
 }
 
+/// Last change of the identity `?2`'s role in the room `?1`, its bans at the time `?4`, and the last revocation of its tokens. The first
+/// table has one row, so that the result has one, too, if the role was never changed.
+const SELECT_CHANGE_AND_EXCLUSION: &str = "SELECT (
+         SELECT count(*) FROM bans
+         WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3 AND (until IS NULL OR until > ?4)
+     ) AS bans, (
+         SELECT id FROM revocations WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3
+     ) AS revocation, changed.id AS change_id, changed.role AS role, changed.created_at AS created_at
+     FROM (SELECT 1 AS one) AS single LEFT JOIN (
+         SELECT id, role, created_at FROM role_changes
+         WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3 ORDER BY created_at DESC, id DESC LIMIT 1
+     ) AS changed ON TRUE";
+
+/// Reads the last change of an identity's role in a room, and the bans and revocations that concern its joins now.
+fn change_and_exclusion(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    identity: &Identity,
+    now: Timestamp,
+) -> Result<(Option<LastRoleChange>, Exclusion), StoreError> {
+    let read = |row: &Row<'_>| {
+        let exclusion = Exclusion::read(row)?;
+        let change = match row.get("change_id")? {
+            Some(id) => Some(LastRoleChange {
+                id,
+                role: row.get("role")?,
+                created_at: row.get("created_at")?,
+            }),
+            None => None,
+        };
+        Ok((change, exclusion))
+    };
+    // A single query, since each join reads it, and a round trip to PostgreSQL is most of its time.
+    let key = args![room, identity, project, now];
+    sql.one(SELECT_CHANGE_AND_EXCLUSION, key, read)?
+        .ok_or_else(no_row)
+}
+
 /// Reads the permissions of the role that a participant has in the room, or would have if it joined with its token.
 fn effective_permissions(
     sql: Sql<'_>,
@@ -406,7 +488,7 @@ fn effective_permissions(
         revocation,
         is_limited,
     } = actor;
-    let excluded = exclusion(sql, project, room.id, &identity, now)?;
+    let (changed, excluded) = change_and_exclusion(sql, project, room.id, &identity, now)?;
     if excluded.is_banned || excluded.revokes(revocation) {
         // Also while it is still connected: the removal may be on its way.
         return Ok(RolePermissions::default());
@@ -417,13 +499,10 @@ fn effective_permissions(
     {
         // While connected, the session's role counts: it has all changes.
         Some(connected) => connected.role,
-        None => {
-            // A change after the token was minted replaces the token's role at the next join.
-            let changed = last_role_change(sql, project, room.id, &identity)?;
-            changed
-                .and_then(|changed| changed.role_for(role_change))
-                .or_else(|| own.clone())
-        }
+        // A change after the token was minted replaces the token's role at the next join.
+        None => changed
+            .and_then(|changed| changed.role_for(role_change))
+            .or_else(|| own.clone()),
     };
     let (Some(template), Some(role)) = (&room.template_id, role) else {
         return Ok(RolePermissions::default());
@@ -474,25 +553,37 @@ impl Rooms {
             Isolation::Statement
         };
         let create = move |tx: &mut Tx<'_>| {
-            let (template_id, copied) = resolve_template(tx.sql, &new)?;
-            let room = Room {
+            let mut room = Room {
                 id: RoomId::new(),
                 project_id: new.project_id,
                 name: new.name,
                 max_participants: new.max_participants,
                 empty_timeout_seconds: new.empty_timeout_seconds,
-                // Copied, so that a later change of the template does not end a running call.
-                max_duration_seconds: new.max_duration.map_or(copied.max_duration, duration_limit),
+                max_duration_seconds: None,
                 metadata: new.metadata,
                 status: RoomStatus::Open,
-                template_id,
-                auto_record: copied.auto_record.map(Box::new),
+                template_id: None,
+                auto_record: None,
                 created_at: tx.now,
                 started_at: None,
                 ended_at: None,
                 empty_deadline: Some(unjoined_deadline(tx.now, new.empty_timeout_seconds)),
             };
-            insert(tx, &room)?;
+            // The template's settings are copied, so that a later change of the template does not end a running call.
+            match (tx.sql, new.template_id) {
+                // Saves a round trip. SQLite would keep a copy of each page that such an INSERT changes, which takes longer than a query.
+                (Sql::Postgres(_), None) => {
+                    insert_with_default(tx, &mut room, new.max_duration)?;
+                }
+                (_, named) => {
+                    let (template_id, copied) = resolve_template(tx.sql, &room.project_id, named)?;
+                    room.template_id = template_id;
+                    room.max_duration_seconds =
+                        new.max_duration.map_or(copied.max_duration, duration_limit);
+                    room.auto_record = copied.auto_record.map(Box::new);
+                    insert(tx, &room)?;
+                }
+            }
             tx.store_response(record.as_ref(), &room)?;
             Ok(room)
         };
@@ -503,10 +594,13 @@ impl Rooms {
     ///
     /// # Errors
     /// Refused when the project has no room by that name.
-    pub async fn get(&self, project: ProjectId, name: RoomName) -> Result<Room, StoreError> {
+    pub fn get(
+        &self,
+        project: ProjectId,
+        name: RoomName,
+    ) -> impl Future<Output = Result<Room, StoreError>> {
         self.0
             .read_snapshot(move |snapshot| existing(snapshot, &project, &name))
-            .await
     }
 
     /// Lists a project's rooms: newest first, or by name if the filter has a prefix.
@@ -643,22 +737,20 @@ impl Rooms {
     ///
     /// # Errors
     /// Refused when the project has no such room, or the room's template does not have the requested role.
-    pub async fn token_context(
+    pub fn token_context(
         &self,
         project: ProjectId,
         name: RoomName,
         role: Option<RoleName>,
         identity: Identity,
-    ) -> Result<TokenContext, StoreError> {
+    ) -> impl Future<Output = Result<TokenContext, StoreError>> {
         let now = self.0.clock().now();
-        self.0
-            .read_snapshot(move |snapshot| {
-                let room = existing(snapshot, &project, &name)?;
-                let role = role.map(|role| room_role(snapshot, &room, &role));
-                let (role, sql) = (role.transpose()?, snapshot.sql);
-                token_context(sql, room, role, Some(&identity), now)
-            })
-            .await
+        self.0.read_snapshot(move |snapshot| {
+            let room = existing(snapshot, &project, &name)?;
+            let role = role.map(|role| room_role(snapshot, &room, &role));
+            let (role, sql) = (role.transpose()?, snapshot.sql);
+            token_context(sql, room, role, Some(&identity), now)
+        })
     }
 
     /// Reads the current roles of a room's template; empty for a room without a template.
@@ -695,10 +787,13 @@ impl Rooms {
         self.0
             .read(move |sql| {
                 let roles = template.map(|id| templates::roles(sql, &project, &id));
+                let roles = roles.transpose()?.unwrap_or_default();
+                let (role_change, exclusion) =
+                    change_and_exclusion(sql, &project, room, &identity, now)?;
                 Ok(JoinRecords {
-                    roles: roles.transpose()?.unwrap_or_default(),
-                    role_change: last_role_change(sql, &project, room, &identity)?,
-                    exclusion: exclusion(sql, &project, room, &identity, now)?,
+                    roles,
+                    role_change,
+                    exclusion,
                 })
             })
             .await

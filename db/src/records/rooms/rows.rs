@@ -145,12 +145,35 @@ pub(crate) fn open_by_id(
     project: &ProjectId,
     id: RoomId,
 ) -> Result<Room, StoreError> {
-    let room = by_id(sql, project, id)?;
+    open(by_id(sql, project, id)?)
+}
+
+/// Refuses a room that has ended.
+pub(crate) fn open(room: Room) -> Result<Room, StoreError> {
     if room.status == RoomStatus::Open {
         Ok(room)
     } else {
         StoreError::refuse(Problem::room_ended())
     }
+}
+
+/// Reads a room that is known to exist, and its participants with an open session, in join order.
+pub(crate) fn with_connected(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    id: RoomId,
+) -> Result<RoomSnapshot, StoreError> {
+    let key = args![id, project];
+    let (room, connected) = sql.one_and_many(
+        (SELECT_BY_ID, key),
+        room,
+        (SELECT_CONNECTED, key),
+        participant,
+    )?;
+    Ok(RoomSnapshot {
+        room: room.ok_or_else(no_row)?,
+        participants: in_join_order(connected),
+    })
 }
 
 /// Reads a room's participants with an open session, in join order.
@@ -159,10 +182,14 @@ pub(crate) fn connected_participants(
     project: &ProjectId,
     room: RoomId,
 ) -> Result<Vec<ConnectedParticipant>, StoreError> {
-    let mut connected = sql.many(SELECT_CONNECTED, args![room, project], participant)?;
+    sql.many(SELECT_CONNECTED, args![room, project], participant)
+        .map(in_join_order)
+}
+
+fn in_join_order(mut connected: Vec<ConnectedParticipant>) -> Vec<ConnectedParticipant> {
     // The session id breaks ties within a millisecond, since UUIDv7 grows with time.
     connected.sort_unstable_by_key(|participant| (participant.joined_at, participant.session));
-    Ok(connected)
+    connected
 }
 
 /// Reads the participant with this identity that has an open session in a room.

@@ -17,7 +17,8 @@ use crate::database::Database;
 use crate::engine::writer::Queue;
 use crate::error::StoreError;
 use crate::records::rooms::rows::{
-    ConnectedParticipant, RoomSnapshot, by_id, connected_participants, open_by_id,
+    ConnectedParticipant, RoomSnapshot, by_id, connected_participants, open, open_by_id,
+    with_connected,
 };
 use crate::records::sessions::rows::{close_sessions, event_context, find_session};
 use crate::records::tracks::reopen_tracks;
@@ -145,9 +146,10 @@ fn record_join(
     participant: &Participant,
     at: Timestamp,
 ) -> Result<RoomSnapshot, StoreError> {
-    let mut room = open_by_id(tx.sql, project, id)?;
+    let RoomSnapshot { room, participants } = with_connected(tx.sql, project, id)?;
+    let mut room = open(room)?;
     // Before the insertion: a room has one open session per identity.
-    let mut participants = close_stale(tx, &room, participant, at)?;
+    let mut participants = close_stale(tx, &room, participants, participant, at)?;
     // A repeated report finds its session, and changes nothing.
     if participant.kind.makes_session()
         && let Some(session) = insert_session(tx, &room, participant, at)?
@@ -162,16 +164,16 @@ fn record_join(
 }
 
 /// Closes the session of another join with the same identity: connected participants cannot share an identity, so the earlier one has left,
-/// and its leave was not reported. Returns the remaining participants.
+/// and its leave was not reported. Returns the remaining ones of the connected participants.
 fn close_stale(
     tx: &mut Tx<'_>,
     room: &Room,
+    connected: Vec<ConnectedParticipant>,
     participant: &Participant,
     at: Timestamp,
 ) -> Result<Vec<ConnectedParticipant>, StoreError> {
     let is_stale =
         |p: &ConnectedParticipant| p.identity == participant.identity && p.sid != participant.sid;
-    let connected = connected_participants(tx.sql, &room.project_id, room.id)?;
     let (stale, connected): (Vec<_>, Vec<_>) = connected.into_iter().partition(is_stale);
     // Closed before the new session is opened, so that events show one participant per identity at any time.
     close_sessions(tx, room, &stale, at, Departure::Lost)?;
@@ -207,7 +209,8 @@ fn record_return(
     // The closed session was reported as left or lost, so joined events follow for it and its tracks.
     if reopen_session(tx, &room, participant, before)? {
         // The same identity may have joined again meanwhile.
-        close_stale(tx, &room, participant, at)?;
+        let connected = connected_participants(tx.sql, project, id)?;
+        close_stale(tx, &room, connected, participant, at)?;
         joined(tx, &mut room, participant, at)?;
         reopen_tracks(tx, &room, participant, at)?;
     }
@@ -239,9 +242,11 @@ fn record_leaves(
     }: Leave,
 ) -> Result<RoomSnapshot, StoreError> {
     // Not only open rooms: a leave may be reported after the room has ended, and then finds no open session.
-    let mut room = by_id(tx.sql, project, id)?;
-    let before = connected_participants(tx.sql, project, id)?;
-    let (left, connected): (Vec<_>, Vec<_>) = before.into_iter().partition(has_left);
+    let RoomSnapshot {
+        mut room,
+        participants,
+    } = with_connected(tx.sql, project, id)?;
+    let (left, connected): (Vec<_>, Vec<_>) = participants.into_iter().partition(has_left);
     close_sessions(tx, &room, &left, at, departure)?;
     // Only a leave starts the timer. A report about an unknown join must not.
     if let Some(since) = empty_since.filter(|_| !left.is_empty()) {

@@ -204,6 +204,26 @@ impl Session {
         self.wait(async { join_all(queries).await.into_iter().collect() })
     }
 
+    /// Reads a query's rows, runs another statement once per row of arguments, and waits for all together. Returns the rows of each.
+    pub(crate) fn query_and_each<'v>(
+        &self,
+        (text, args): (&str, &[Value<'_>]),
+        each: &str,
+        rows: impl IntoIterator<Item = impl AsRef<[Value<'v>]>>,
+    ) -> Result<(Vec<Row>, Vec<Vec<Row>>), StoreError> {
+        let query = self.start_query(text, args)?;
+        let queries = rows
+            .into_iter()
+            .map(|args| self.start_query(each, args.as_ref()));
+        let queries = queries.collect::<Result<Vec<_>, _>>()?;
+        self.wait(async {
+            let (found, each) = join(query, join_all(queries)).await;
+            let each: Result<Vec<Vec<Row>>, StoreError> = each.into_iter().collect();
+            // In the order of the statements: an earlier error explains a later one.
+            found.and_then(|found| each.map(|each| (found, each)))
+        })
+    }
+
     /// Writes, and waits for the row count.
     pub(crate) fn change(&self, text: &str, args: &[Value<'_>]) -> Result<usize, StoreError> {
         let change = self.start_change(text, args)?;

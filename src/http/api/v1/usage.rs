@@ -127,7 +127,13 @@ async fn plan_status(
     let month = quota::month(&context.state, &owner.project, plan).await?;
     let ledger = QuotaDecision::from_ledger(plan, owner.status, &month);
     let decision = quota::confirm(&context.state, &owner.project, ledger, context.spec).await?;
-    Ok(PlanStatus::new(owner.plan, plan, decision, &month, today))
+    Ok(PlanStatus::new(
+        owner.plan.to_string(),
+        plan,
+        decision,
+        &month,
+        today,
+    ))
 }
 
 impl PlanStatus {

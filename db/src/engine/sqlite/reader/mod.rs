@@ -58,21 +58,21 @@ impl Readers {
     }
 
     /// Runs a point read on the caller's thread.
-    pub(crate) async fn point<T, F>(&self, run: F) -> Result<T, StoreError>
+    pub(crate) fn point<T, F>(&self, run: F) -> impl Future<Output = Result<T, StoreError>>
     where
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.snapshot(move |snapshot| run(snapshot.sql)).await
+        self.snapshot(move |snapshot| run(snapshot.sql))
     }
 
     /// Runs a point read that uses remembered rows.
-    pub(crate) async fn snapshot<T, F>(&self, run: F) -> Result<T, StoreError>
+    pub(crate) fn snapshot<T, F>(&self, run: F) -> impl Future<Output = Result<T, StoreError>>
     where
         F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.point_reads.read(run).await
+        self.point_reads.read(run)
     }
 
     /// Ends the transactions shared by point reads, which would keep the write-ahead log from being emptied.
