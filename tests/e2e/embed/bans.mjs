@@ -50,6 +50,8 @@ async function join(server, ben, attributes) {
 
 // By keyboard. Once the row is gone, the focus is in the list that it was in.
 async function banBen(ada) {
+  // Firefox gives the keyboard to the window in front only.
+  await ada.bringToFront();
   await open(ada);
   await become(ada, ['Ada (you)', 'Ben']);
   await ada.locator('.attendee', { hasText: 'Ben' }).locator('button').last().press('Enter');
