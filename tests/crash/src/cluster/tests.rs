@@ -8,9 +8,9 @@ use super::postgres::Postgres;
 
 const TABLES: &str = "
 CREATE TABLE leadership (epoch BIGINT); INSERT INTO leadership VALUES (1);
-CREATE TABLE codes (id BIGINT); CREATE TABLE events (id BIGINT); CREATE TABLE idempotency (id BIGINT);
-CREATE TABLE roles (id BIGINT); CREATE TABLE rooms (id BIGINT); CREATE TABLE sessions (id BIGINT);
-CREATE TABLE templates (id BIGINT); CREATE TABLE tracks (id BIGINT);
+CREATE TABLE bans (id BIGINT); CREATE TABLE codes (id BIGINT); CREATE TABLE erasures (id BIGINT); CREATE TABLE events (id BIGINT); CREATE TABLE idempotency (id BIGINT);
+CREATE TABLE revocations (id BIGINT); CREATE TABLE roles (id BIGINT); CREATE TABLE rooms (id BIGINT); CREATE TABLE sessions (id BIGINT);
+CREATE TABLE templates (id BIGINT); CREATE TABLE tracks (id BIGINT); CREATE TABLE webhook_endpoints (id BIGINT);
 CREATE TABLE webhook_deliveries (id UUID, status TEXT);
 INSERT INTO webhook_deliveries VALUES ('00000000-0000-0000-0000-000000000001', 'pending'),
     ('00000000-0000-0000-0000-000000000002', 'pending')";
