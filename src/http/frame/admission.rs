@@ -80,8 +80,6 @@ pub struct Admitted {
 #[derive(Debug)]
 struct AdmittedProject {
     id: ProjectId,
-    /// Hash of the id, which finds the shard.
-    hash: u64,
     permits: Arc<Semaphore>,
 }
 
@@ -184,7 +182,7 @@ impl Admission {
             // semaphore.
             admitted.weight = weight(self.limits.running, self.at_once(now));
             let permits = self.count(hash, &id).ok_or(AdmissionLimit::Waiting)?;
-            admitted.project = Some(AdmittedProject { id, hash, permits });
+            admitted.project = Some(AdmittedProject { id, permits });
         }
         Ok(admitted)
     }
@@ -238,8 +236,8 @@ impl Admission {
         })
     }
 
-    fn release(&self, AdmittedProject { id, hash, .. }: &AdmittedProject) {
-        let mut projects = self.shard(*hash);
+    fn release(&self, id: &ProjectId) {
+        let mut projects = self.shard(self.hasher.hash_one(id));
         let Some(project) = projects.get_mut(id) else {
             return;
         };
@@ -296,7 +294,7 @@ impl Drop for Admitted {
     fn drop(&mut self) {
         self.admission.total.fetch_sub(1, Ordering::Relaxed);
         if let Some(project) = &self.project {
-            self.admission.release(project);
+            self.admission.release(&project.id);
         }
     }
 }
