@@ -116,6 +116,16 @@ impl Transport {
         });
     }
 
+    /// Ends str0m's measurement of the retransmitted share of a section's audio, which is never retransmitted. For each
+    /// track, the measurement keeps and sums up the packets of the last second.
+    pub fn prepare_audio(&mut self, mid: Mid) {
+        self.change_or_fail(|rtc| {
+            if let Some(stream) = rtc.direct_api().stream_tx_by_mid(mid, None) {
+                stream.set_rtx_cache(0, Duration::ZERO, None);
+            }
+        });
+    }
+
     /// Returns the media section of a client's SSRC, and its layer.
     pub fn section_of(&mut self, ssrc: Ssrc) -> Option<(Mid, Option<Rid>)> {
         // The direct API needs a mutable reference, but this call changes nothing.

@@ -309,9 +309,14 @@ impl Worker {
             return;
         };
         // A change of the codec continues the stream, so it is already prepared.
-        if track.medium() == TrackMedium::Video && before.is_none() {
-            transport.prepare_video(mid);
-            transport.settle(self.now);
+        if before.is_none() {
+            match track.medium() {
+                TrackMedium::Audio => transport.prepare_audio(mid),
+                TrackMedium::Video => {
+                    transport.prepare_video(mid);
+                    transport.settle(self.now);
+                }
+            }
         }
         let waits_since = section.send(streams);
         let new = || Subscription {

@@ -386,6 +386,47 @@ fn a_narrow_network_lowers_the_layer_and_a_wide_one_raises_it_again() {
 }
 
 #[test]
+fn repaired_packets_have_the_numbers_and_counters_of_the_stream_that_the_receiver_knows() {
+    for mode in MODES {
+        let mut call = Simulcast::new(mode);
+        // The second layer's numbers and counters are rewritten to continue the first one's.
+        for wanted in [Quality::Low, Quality::Medium] {
+            call.set(quality(wanted));
+            call.stream(60, &[0, 1]);
+        }
+        call.take_received();
+        let mut sent = 0;
+        call.fixture.loses = Box::new(move |is_to_server, bytes, _| {
+            let is_video = !is_to_server && bytes > 800;
+            sent += i32::from(is_video);
+            is_video && sent % 4 == 0
+        });
+        call.stream(40, &[0, 1]);
+        call.fixture.loses = Box::new(|_, _, _| false);
+        call.stream(20, &[0, 1]);
+        let mut received = call.take_received();
+        assert_eq!(received.len(), 60, "{mode:?}");
+        let is_in_order = received.is_sorted_by_key(|packet| packet.sequence);
+        assert!(!is_in_order, "{mode:?}: some packets come late");
+        received.sort_by_key(|packet| packet.sequence);
+        for pair in received.windows(2) {
+            let (before, after) = (&pair[0], &pair[1]);
+            assert_eq!(after.sequence, before.sequence + 1, "{mode:?}");
+            assert_eq!(after.ssrc, before.ssrc, "{mode:?}");
+            assert_eq!(
+                after.timestamp.wrapping_sub(before.timestamp),
+                3000,
+                "{mode:?}"
+            );
+            let expected = (picture_id(before) + 1) & 0x7fff;
+            assert_eq!(picture_id(after), expected, "{mode:?}");
+            let contents = (after.payload[7], after.payload.len(), after.is_last);
+            assert_eq!(contents, (1, 900, true), "{mode:?}");
+        }
+    }
+}
+
+#[test]
 fn bursts_of_losses_in_a_small_layer_are_repaired() {
     let mut call = Simulcast::new(ConnectionMode::Single);
     call.set(quality(Quality::Low));
