@@ -13,7 +13,7 @@ use nix::sys::socket::{
 use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover};
-use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg, sendto};
 use socket2::{Domain, Protocol, Socket, Type};
 use str0m::net::Transmit;
 
@@ -213,6 +213,11 @@ fn send_run(socket: &UdpSocket, run: &[Transmit]) -> Result<usize, Errno> {
 }
 
 fn send_batch(socket: &UdpSocket, batch: &[Transmit]) -> Result<usize, Errno> {
+    // Frequent in small calls: a single packet needs no lists.
+    if let [packet] = batch {
+        let flags = SendFlags::DONTWAIT;
+        return sendto(socket, &packet.contents, flags, &packet.destination).map(|_| 1);
+    }
     let addresses: Vec<_> = batch
         .iter()
         .map(|packet| packet.destination.as_any())
