@@ -28,11 +28,17 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Maximum attempts to find a port that is free for both UDP and TCP.
 const FREE_PORT_ATTEMPTS: usize = 20;
 
-/// Datagrams handled before their copies are sent. With 64, the first one waited for 300 copies of the others.
+/// Datagrams handled before their copies are sent. Each batch that leaves some waiting doubles the next one, up to
+/// [`LARGEST_BATCH`]: a receiver's packets of one batch cost less, so a worker that falls behind catches up.
 const RECEIVE_BATCH: usize = 16;
 
-/// Batches of a socket, or of all TCP connections, handled before commands and deadlines. So a flood does not delay
-/// them.
+/// Datagrams in the largest batch.
+const LARGEST_BATCH: usize = 64;
+
+/// Datagrams of a socket handled before commands and deadlines. So a flood does not delay them.
+const DATAGRAMS_IN_TURN: usize = 512;
+
+/// Batches of all TCP connections handled before commands and deadlines.
 const BATCHES_IN_TURN: usize = 32;
 
 /// Maximum packets on a TCP connection before a participant is bound to it. Clients send a STUN request every 50 ms.
@@ -199,20 +205,25 @@ impl Sockets {
         registry: &Registry,
         metrics: &WorkerMetrics,
     ) -> bool {
-        for _ in 0..BATCHES_IN_TURN {
-            let may_have_more = self.receive_batch(index, worker, metrics);
+        let (mut left, mut batch) = (DATAGRAMS_IN_TURN, RECEIVE_BATCH);
+        while left > 0 {
+            let most = batch.min(left);
+            let may_have_more = self.receive_batch(index, most, worker, metrics);
             self.send(worker, registry, metrics);
             if !may_have_more {
                 return false;
             }
+            left -= most;
+            batch = (batch * 2).min(LARGEST_BATCH);
         }
         true
     }
 
-    /// Handles a batch of datagrams. Returns whether there may be more.
+    /// Handles up to `most` datagrams. Returns whether there may be more.
     fn receive_batch(
         &mut self,
         index: usize,
+        most: usize,
         worker: &mut Worker,
         metrics: &WorkerMetrics,
     ) -> bool {
@@ -220,7 +231,7 @@ impl Sockets {
             return false;
         };
         let now = Instant::now();
-        for _ in 0..RECEIVE_BATCH {
+        for _ in 0..most {
             // An error of a datagram socket concerns one call; the next one may succeed.
             let Ok(Some((length, address))) = port.receive(&mut self.buffer) else {
                 return false;
@@ -524,13 +535,12 @@ mod tests {
         let mut fixture = Fixture::new(Limits::default());
         // One datagram more than a round handles.
         let stranger = StdSocket::bind((LOOPBACK, 0)).unwrap();
-        let turn = RECEIVE_BATCH * BATCHES_IN_TURN;
-        for _ in 0..=turn {
+        for _ in 0..=DATAGRAMS_IN_TURN {
             stranger
                 .send_to(&[0], fixture.sockets.udp[0].advertised)
                 .unwrap();
         }
-        let turn = u64::try_from(turn).unwrap();
+        let turn = u64::try_from(DATAGRAMS_IN_TURN).unwrap();
         assert_eq!(fixture.run_round(), turn);
         assert!(fixture.sockets.has_more());
         assert_eq!(fixture.run_round(), turn + 1);

@@ -134,7 +134,7 @@ impl Driver {
             }
             let woken = Instant::now();
             workload.end_wait(woken);
-            self.handle_instructions();
+            self.handle_instructions(woken);
             self.receive_mirrored();
             for event in &events {
                 self.sockets.mark_ready(event.token());
@@ -169,21 +169,21 @@ impl Driver {
         deadline.saturating_duration_since(Instant::now())
     }
 
-    fn handle_instructions(&mut self) {
-        let start = Instant::now();
+    fn handle_instructions(&mut self, start: Instant) {
         self.has_more_commands = true;
         // The commands took their time in the last round; now it is the packets' time.
         if start < self.packets_until && self.sockets.has_more() {
             return;
         }
         // Commands are timed one by one: a large offer alone can take 50 ms.
-        let mut now = start;
+        let (mut now, mut has_handled) = (start, false);
         for _ in 0..COMMAND_BATCH {
             let Some(RoomInstruction { room, instruction }) = self.waiting.0.pop() else {
                 self.has_more_commands = false;
                 break;
             };
             self.worker.handle_instruction(&room, instruction, now);
+            has_handled = true;
             now = Instant::now();
             if now.saturating_duration_since(start) >= COMMAND_TIME {
                 break;
@@ -193,7 +193,10 @@ impl Driver {
         self.packets_until = now + now.saturating_duration_since(start);
         // Rooms are placed by this value, so it is updated as soon as participants arrive.
         set(&self.metrics.peers, self.worker.peers());
-        self.complete();
+        // Most wake-ups are for packets, and the last round has completed everything else.
+        if has_handled {
+            self.complete();
+        }
     }
 
     /// Forwards packets from other workers, a batch per waiting mirror.

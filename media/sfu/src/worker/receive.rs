@@ -144,8 +144,18 @@ impl Worker {
                     return self.connections.send_backlog(key, self.now);
                 }
                 Ok(Output::Transmit(packet)) => {
-                    has_sent = true;
+                    // Media is str0m's last output at a point in time: all else comes before it, and the next packet
+                    // needs another time. So the poll that would only confirm this is left out.
+                    let is_drained = moments > 0 && is_media(&packet.contents);
                     self.outputs.send(packet);
+                    has_sent = !is_drained;
+                    if is_drained {
+                        moments -= 1;
+                        self.now += MOMENT;
+                        if let Err(error) = transport.advance(self.now) {
+                            return self.fail_transport(key, &error);
+                        }
+                    }
                 }
                 Ok(Output::Event(event)) => self.handle_rtc_event(key, event),
                 Err(error) => return self.fail_transport(key, &error),
@@ -352,6 +362,11 @@ impl Worker {
             &packet,
         )
     }
+}
+
+/// Returns whether a packet to a client is RTP rather than STUN, DTLS or RTCP (RFC 7983 and RFC 5761).
+pub(super) fn is_media(contents: &[u8]) -> bool {
+    matches!(contents, [128..=191, second, ..] if !(192..=223).contains(second))
 }
 
 /// Returns the codec of the publisher's payload type; `None` if it differs from the track's codec.

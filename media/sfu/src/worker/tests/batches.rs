@@ -5,29 +5,36 @@ use std::time::Duration;
 
 use str0m::Output;
 use str0m::format::Codec;
-use str0m::media::Mid;
+use str0m::media::{Mid, Pt};
 use str0m::rtp::RtpWrite;
 
 use super::fixture::{Fixture, Publication};
 use super::support::{Abilities, Received};
 use super::{MODES, alice_and_bob};
 use crate::command::ConnectionMode;
-use crate::transport::Source;
+use crate::transport::{Source, TransportKey};
 use crate::worker::Datagram;
+use crate::worker::receive::is_media;
 
-/// Packets that a client sends at once: as many as a worker receives in one batch.
+/// Packets that a client sends at once: as many as a worker receives in its first batch.
 const AT_ONCE: usize = 16;
 
-#[test]
-fn a_connection_puts_out_nothing_of_what_is_written_before_time_passes() {
+/// Returns a call in which a connection sends audio, with the connection, its section and the payload type.
+fn one_receiver() -> (Fixture, TransportKey, Mid, Pt) {
     let (mut fixture, alice, bob) = alice_and_bob(ConnectionMode::Single);
     let mut voice = fixture.publish(alice, "TR_voice", Codec::Opus, &[]);
     fixture.subscribe(bob, &voice);
     fixture.send(&mut voice, None, &[0]);
     fixture.run(Duration::from_secs(1));
     let subscription = &fixture.worker.tracks.values().next().unwrap().subscriptions[0];
-    let (receiver, mid): (_, Mid) = (subscription.transport, subscription.mid);
+    let (receiver, mid) = (subscription.transport, subscription.mid);
     let (payload_type, _) = subscription.payload.unwrap();
+    (fixture, receiver, mid, payload_type)
+}
+
+#[test]
+fn a_connection_puts_out_nothing_of_what_is_written_before_time_passes() {
+    let (mut fixture, receiver, mid, payload_type) = one_receiver();
     let (now, transport) = (
         fixture.now,
         fixture.worker.connections.get_mut(receiver).unwrap(),
@@ -63,6 +70,60 @@ fn a_connection_puts_out_nothing_of_what_is_written_before_time_passes() {
         }
     }
     assert_eq!(packets, AT_ONCE);
+}
+
+/// The worker relies on this: after a media packet, it advances the time without another poll.
+#[test]
+fn only_the_next_moment_follows_a_media_packet() {
+    let (mut fixture, receiver, mid, payload_type) = one_receiver();
+    let mut now = fixture.now;
+    let transport = fixture.worker.connections.get_mut(receiver).unwrap();
+    for number in 0..AT_ONCE as u64 {
+        let write = RtpWrite::new(
+            payload_type,
+            (30_000 + number).into(),
+            0,
+            now,
+            &[1, 2, 3][..],
+        );
+        assert!(transport.write_rtp(mid, write));
+    }
+    // Reports and statistics become due together with the packets.
+    now += Duration::from_secs(6);
+    transport.advance(now).unwrap();
+    let (mut media, mut others) = (0, 0);
+    loop {
+        match transport.poll().unwrap() {
+            Output::Transmit(packet) if is_media(&packet.contents) => {
+                media += 1;
+                let next = transport.poll().unwrap();
+                let soon = now + Duration::from_micros(1);
+                assert!(
+                    matches!(next, Output::Timeout(due) if due <= soon),
+                    "after packet {media}: {next:?}"
+                );
+                now = soon;
+                transport.advance(now).unwrap();
+            }
+            Output::Transmit(_) | Output::Event(_) => others += 1,
+            Output::Timeout(_) => break,
+        }
+    }
+    // The bandwidth estimation may add padding.
+    assert!(media >= AT_ONCE, "{media} packets");
+    assert!(others > 0, "nothing else was due");
+}
+
+#[test]
+fn media_is_told_from_other_packets() {
+    let opus = [0x80, 0x6f, 0, 1];
+    let marked = [0x90, 0xe0, 0, 1];
+    let (report, feedback) = ([0x80, 200, 0, 6], [0x8f, 205, 0, 5]);
+    let (stun, dtls) = ([1, 1, 0, 0], [23, 254, 253, 0]);
+    assert!(is_media(&opus) && is_media(&marked));
+    for other in [&report[..], &feedback, &stun, &dtls, &[0x80], &[]] {
+        assert!(!is_media(other), "{other:?}");
+    }
 }
 
 /// A receiver's packets, and its connection's statistics, after many-packet frames and audio.
