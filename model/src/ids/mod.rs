@@ -216,7 +216,7 @@ impl NamespacedRoom {
     /// Joins project id and room name by a dot.
     pub fn new(project: &ProjectId, room: &RoomName) -> Self {
         // No room name contains a dot, so `split` is unambiguous.
-        // Of the exact size, as each read of a room needs it: `format!` would grow its buffer.
+        // `concat` allocates the exact size, where `format!` would grow its buffer. Each read of a room needs the name.
         Self([project.as_str(), ".", room.as_str()].concat().into())
     }
 

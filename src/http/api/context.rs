@@ -220,7 +220,7 @@ impl RequestContext {
         let Caller::RoomToken(claims) = &self.caller else {
             return Ok(());
         };
-        // Boxed: every operation's future would otherwise have the space of one that a backend's requests never await.
+        // Boxed: otherwise every operation's future would contain this one, which a backend's requests never await.
         if Box::pin(acting_role_allows(&self.state, claims, permission)).await? {
             return Ok(());
         }

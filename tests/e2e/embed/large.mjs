@@ -124,7 +124,7 @@ export async function processor(server, site) {
   assert.ok(nine.seconds < all.seconds, `${nine.seconds} s instead of ${all.seconds} s`);
 }
 
-// What a browser that shows at most so many tiles takes within ten seconds.
+// Returns the frames and the seconds of the processor of a browser that shows at most so many tiles, within ten seconds.
 async function taken(server, site, code, most) {
   const browser = await launchChromium();
   const window = await openWindow(browser);

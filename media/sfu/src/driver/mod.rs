@@ -65,8 +65,8 @@ impl WorkerMetrics {
 
 /// Adds to a counter of the calling worker's thread.
 pub fn add(counter: &AtomicU64, count: usize) {
-    // Relaxed: counters are independent of each other and of all other data. An atomic addition would lock the cache
-    // line, several times per packet, against other writers, of which there are none.
+    // Relaxed: counters are independent of each other and of all other data. There is no other writer, against which
+    // an atomic addition would lock the cache line several times per packet.
     let before = counter.load(Ordering::Relaxed);
     counter.store(before.wrapping_add(count as u64), Ordering::Relaxed);
 }

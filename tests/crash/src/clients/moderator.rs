@@ -164,7 +164,7 @@ impl Moderator {
     }
 }
 
-/// Takes a random guest out of a list.
+/// Removes a random guest from a list, and returns it.
 fn take(guests: &mut Vec<Guest>, random: &mut Rng) -> Option<Guest> {
     (!guests.is_empty()).then(|| guests.swap_remove(random.usize(..guests.len())))
 }
