@@ -100,21 +100,21 @@ const fn costs(operation: &'static str, counts: [usize; 4], most: [usize; 4]) ->
 /// Rooms and roles are cached until the next write, so no statement reads a room. A token and a join read the identity's last role change.
 /// A join and a leave use the admin listener, whose handlers are not operations.
 const EXPECTED: [Expected; 5] = [
-    costs("get_room", [0, 0, 0, 0], [22, 4_400, 2_600, 4]),
-    costs("create_token", [1, 0, 0, 0], [36, 7_400, 2_704, 8]),
-    costs("create_room", [6, 1, 2, 1], [57, 9_800, 3_888, 14]),
-    costs("join", [14, 1, 3, 1], [167, 38_300, 16, 5]),
-    costs("leave", [9, 1, 2, 1], [95, 16_100, 16, 5]),
+    costs("get_room", [0, 0, 0, 0], [21, 3_850, 2_048, 4]),
+    costs("create_token", [1, 0, 0, 0], [33, 7_150, 2_456, 8]),
+    costs("create_room", [6, 1, 2, 1], [56, 9_800, 3_888, 14]),
+    costs("join", [14, 1, 3, 1], [164, 38_200, 16, 5]),
+    costs("leave", [9, 1, 2, 1], [94, 15_900, 16, 5]),
 ];
 
 /// The same with PostgreSQL: reads are not cached, each read runs on another thread, a job has two extra statements, which check the epoch
 /// and record the job's id, and the protocol allocates.
 const EXPECTED_OF_POSTGRES: [Expected; 5] = [
-    costs("get_room", [2, 2, 0, 0], [114, 10_400, 2_600, 12]),
-    costs("create_token", [4, 2, 0, 0], [155, 15_600, 2_704, 15]),
-    costs("create_room", [5, 2, 2, 1], [200, 22_400, 3_888, 15]),
-    costs("join", [14, 3, 3, 1], [478, 69_200, 16, 6]),
-    costs("leave", [9, 1, 2, 1], [268, 36_900, 16, 6]),
+    costs("get_room", [2, 2, 0, 0], [106, 9_500, 2_048, 12]),
+    costs("create_token", [4, 2, 0, 0], [153, 15_300, 2_456, 15]),
+    costs("create_room", [5, 2, 2, 1], [190, 21_900, 3_888, 15]),
+    costs("join", [14, 3, 3, 1], [476, 71_200, 16, 6]),
+    costs("leave", [9, 1, 2, 1], [274, 39_500, 16, 6]),
 ];
 
 /// Counts lines in the trace log.
