@@ -28,17 +28,11 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Maximum attempts to find a port that is free for both UDP and TCP.
 const FREE_PORT_ATTEMPTS: usize = 20;
 
-/// Datagrams handled before their copies are sent. Each batch that leaves some waiting doubles the next one, up to
-/// [`LARGEST_BATCH`]: a receiver's packets of one batch cost less, so a worker that falls behind catches up.
+/// Datagrams handled before their copies are sent. With 64, the first one waited for 300 copies of the others.
 const RECEIVE_BATCH: usize = 16;
 
-/// Datagrams in the largest batch.
-const LARGEST_BATCH: usize = 64;
-
-/// Datagrams of a socket handled before commands and deadlines. So a flood does not delay them.
-const DATAGRAMS_IN_TURN: usize = 512;
-
-/// Batches of all TCP connections handled before commands and deadlines.
+/// Batches of a socket, or of all TCP connections, handled before commands and deadlines. So a flood does not delay
+/// them.
 const BATCHES_IN_TURN: usize = 32;
 
 /// Maximum packets on a TCP connection before a participant is bound to it. Clients send a STUN request every 50 ms.
@@ -205,25 +199,20 @@ impl Sockets {
         registry: &Registry,
         metrics: &WorkerMetrics,
     ) -> bool {
-        let (mut left, mut batch) = (DATAGRAMS_IN_TURN, RECEIVE_BATCH);
-        while left > 0 {
-            let most = batch.min(left);
-            let may_have_more = self.receive_batch(index, most, worker, metrics);
+        for _ in 0..BATCHES_IN_TURN {
+            let may_have_more = self.receive_batch(index, worker, metrics);
             self.send(worker, registry, metrics);
             if !may_have_more {
                 return false;
             }
-            left -= most;
-            batch = (batch * 2).min(LARGEST_BATCH);
         }
         true
     }
 
-    /// Handles up to `most` datagrams. Returns whether there may be more.
+    /// Handles a batch of datagrams. Returns whether there may be more.
     fn receive_batch(
         &mut self,
         index: usize,
-        most: usize,
         worker: &mut Worker,
         metrics: &WorkerMetrics,
     ) -> bool {
@@ -231,7 +220,7 @@ impl Sockets {
             return false;
         };
         let now = Instant::now();
-        for _ in 0..most {
+        for _ in 0..RECEIVE_BATCH {
             // An error of a datagram socket concerns one call; the next one may succeed.
             let Ok(Some((length, address))) = port.receive(&mut self.buffer) else {
                 return false;
@@ -535,12 +524,13 @@ mod tests {
         let mut fixture = Fixture::new(Limits::default());
         // One datagram more than a round handles.
         let stranger = StdSocket::bind((LOOPBACK, 0)).unwrap();
-        for _ in 0..=DATAGRAMS_IN_TURN {
+        let turn = RECEIVE_BATCH * BATCHES_IN_TURN;
+        for _ in 0..=turn {
             stranger
                 .send_to(&[0], fixture.sockets.udp[0].advertised)
                 .unwrap();
         }
-        let turn = u64::try_from(DATAGRAMS_IN_TURN).unwrap();
+        let turn = u64::try_from(turn).unwrap();
         assert_eq!(fixture.run_round(), turn);
         assert!(fixture.sockets.has_more());
         assert_eq!(fixture.run_round(), turn + 1);

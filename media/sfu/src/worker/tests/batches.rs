@@ -16,7 +16,7 @@ use crate::transport::{Source, TransportKey};
 use crate::worker::Datagram;
 use crate::worker::receive::is_media;
 
-/// Packets that a client sends at once: as many as a worker receives in its first batch.
+/// Packets that a client sends at once: as many as a worker receives in one batch.
 const AT_ONCE: usize = 16;
 
 /// Returns a call in which a connection sends audio, with the connection, its section and the payload type.
