@@ -103,7 +103,7 @@ export class Extensions extends Extension {
    * @param room The room's name.
    * @param identity The participant's identity.
    * @param body A ban's terms.
-   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `permission_denied`, `room_not_found`, `room_ended`, `media_unavailable`
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `permission_denied`, `room_not_found`, `ban_limit_reached`, `room_ended`, `media_unavailable`
    */
   banParticipant(room: string, identity: string, body?: BanParticipant, options?: CallOptions): Promise<Ban> {
     return this.call("PUT /ext/v1/rooms/{name}/bans/{identity}", { path: { name: room, identity }, body }, options);

@@ -48,6 +48,7 @@ export type ApiErrorCode =
   | "role_capacity_reached"
   | "identity_taken"
   | "identity_banned"
+  | "ban_limit_reached"
   | "role_referenced"
   | "delivery_not_retryable"
   | "precondition_failed"
@@ -2564,6 +2565,6 @@ export interface ListWorstSessionsQuery {
 
 /** The query of `removeParticipant`. */
 export interface RemoveParticipantQuery {
-  /** If true, the identity's tokens for the room that were minted until now are refused from now on, also if it is not connected. */
+  /** If true, the identity's tokens for the room minted until now are refused, also if it is not connected; room codes give new ones. */
   revoke?: boolean | undefined;
 }
