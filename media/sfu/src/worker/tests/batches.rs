@@ -1,7 +1,7 @@
 //! str0m demands that its output is polled after each change, before the next one. The worker writes packets to a
 //! connection without doing so: these tests would notice if it mattered.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use str0m::Output;
 use str0m::format::Codec;
@@ -32,6 +32,16 @@ fn one_receiver() -> (Fixture, TransportKey, Mid, Pt) {
     (fixture, receiver, mid, payload_type)
 }
 
+fn numbered(payload_type: Pt, number: u64, now: Instant) -> RtpWrite {
+    RtpWrite::new(
+        payload_type,
+        (30_000 + number).into(),
+        0,
+        now,
+        &[1, 2, 3][..],
+    )
+}
+
 #[test]
 fn a_connection_puts_out_nothing_of_what_is_written_before_time_passes() {
     let (mut fixture, receiver, mid, payload_type) = one_receiver();
@@ -42,14 +52,7 @@ fn a_connection_puts_out_nothing_of_what_is_written_before_time_passes() {
     transport.advance(now).unwrap();
     while !matches!(transport.poll().unwrap(), Output::Timeout(_)) {}
     for number in 0..AT_ONCE as u64 {
-        let write = RtpWrite::new(
-            payload_type,
-            (30_000 + number).into(),
-            0,
-            now,
-            &[1, 2, 3][..],
-        );
-        assert!(transport.write_rtp(mid, write));
+        assert!(transport.write_rtp(mid, numbered(payload_type, number, now)));
         let output = transport.poll().unwrap();
         assert!(
             matches!(output, Output::Timeout(due) if due <= now),
@@ -79,14 +82,7 @@ fn only_the_next_moment_follows_a_media_packet() {
     let mut now = fixture.now;
     let transport = fixture.worker.connections.get_mut(receiver).unwrap();
     for number in 0..AT_ONCE as u64 {
-        let write = RtpWrite::new(
-            payload_type,
-            (30_000 + number).into(),
-            0,
-            now,
-            &[1, 2, 3][..],
-        );
-        assert!(transport.write_rtp(mid, write));
+        assert!(transport.write_rtp(mid, numbered(payload_type, number, now)));
     }
     // Reports and statistics become due together with the packets.
     now += Duration::from_secs(6);
