@@ -91,7 +91,7 @@ async fn watch_active_node(proxy: Weak<Proxy>, states: watch::Receiver<LeaseStat
         let lease = {
             let state = states.borrow();
             // Without a known renewal, this node has not read the lease yet.
-            let is_database_answering = state.failure.is_none() && state.renewal_age().is_some();
+            let is_database_answering = state.is_answered();
             LeaseView {
                 epoch: known.epoch(),
                 is_database_answering,

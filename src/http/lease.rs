@@ -110,10 +110,10 @@ impl LeaseView {
         }
     }
 
-    /// Returns whether the last request to the database got a response.
+    /// Returns whether the database has replied, and the last request did not fail.
     #[must_use]
     pub fn is_answered(&self) -> bool {
-        self.lease.state().failure.is_none()
+        self.lease.state().is_answered()
     }
 
     /// Returns the servers of the database, as of a few seconds ago; `None` before the first read.

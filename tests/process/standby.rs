@@ -46,8 +46,12 @@ impl Waiting {
             .expect(503)
     }
 
+    /// Waits for a role that the server knows from the database. Before its first reply, each server is a standby.
     pub fn until_role(&self, role: &str) -> Value {
-        until(|| Some(self.readiness()).filter(|ready| ready["role"] == role))
+        until(|| {
+            Some(self.readiness())
+                .filter(|ready| ready["role"] == role && ready["parts"]["database"] == "ok")
+        })
     }
 
     pub fn get(&self, path: &str) -> Request {

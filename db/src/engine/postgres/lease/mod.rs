@@ -159,6 +159,12 @@ impl LeaseState {
         self.renewed
             .map(|renewed| steady_now().saturating_sub(renewed))
     }
+
+    /// Returns whether the database has replied, and the last request did not fail.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.failure.is_none() && self.renewed.is_some()
+    }
 }
 
 /// Sends a value if it differs from the last one.
