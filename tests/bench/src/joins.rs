@@ -1,7 +1,7 @@
 //! Joins and leaves through the sandbox, with their sessions and events, compared with SQLite writing the same rows.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::try_join_all;
 use rusqlite::{Connection as Database, params};
@@ -121,22 +121,38 @@ fn prepare_ceiling(database: &Path, to: &Path) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Returns SQLite's joins and leaves per second.
+/// Returns SQLite's joins and leaves per second. The participants alternate, as with the server: rows of different rooms and identities
+/// are on different pages of an index, and each page is written.
 fn write_rows(file: &Path, batch: usize) -> Result<f64, BenchError> {
     let database = Database::open(file)?;
     database.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000",
     )?;
     database.set_prepared_statement_cache_capacity(16);
-    let (project, room): (String, Vec<u8>) =
-        database.query_row("SELECT project_id, id FROM rooms LIMIT 1", [], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?;
+    let rooms = database
+        .prepare("SELECT project_id, id, name FROM rooms ORDER BY name")?
+        .query_map([], |row| {
+            Ok(Room {
+                project: row.get(0)?,
+                id: row.get(1)?,
+                name: row.get(2)?,
+            })
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    // A server of an older version, as the other one of a comparison, has no such column.
+    let identity = "SELECT count(*) FROM pragma_table_info('events') WHERE name = 'identity'";
+    let event = if database.query_row(identity, [], |row| row.get(0))? {
+        "INSERT INTO events (project_id, room, type, payload, created_at, identity) VALUES (?1, ?2, ?3, ?4, 0, ?5)"
+    } else {
+        "INSERT INTO events (project_id, room, type, payload, created_at) VALUES (?1, ?2, ?3, ?4, 0)"
+    };
+    let mut participants = (0..PARTICIPANTS).cycle();
     let (started, mut written) = (Instant::now(), 0_usize);
     while started.elapsed() < ROUND {
         database.execute_batch("BEGIN IMMEDIATE")?;
-        for _ in 0..batch.max(2) / 2 {
-            write_pair(&database, &project, &room)?;
+        for number in participants.by_ref().take(batch.max(2) / 2) {
+            let room = rooms.get(number % ROOMS).ok_or("a room is missing")?;
+            write_pair(&database, room, &format!("user-{number}"), event)?;
             written += 2;
         }
         database.execute_batch("COMMIT")?;
@@ -144,31 +160,50 @@ fn write_rows(file: &Path, batch: usize) -> Result<f64, BenchError> {
     Ok(written as f64 / started.elapsed().as_secs_f64())
 }
 
+/// Room of the rows.
+struct Room {
+    project: String,
+    id: Vec<u8>,
+    name: String,
+}
+
 /// Writes the rows for a join and the following leave.
-fn write_pair(database: &Database, project: &str, room: &[u8]) -> Result<(), BenchError> {
+fn write_pair(
+    database: &Database,
+    room: &Room,
+    identity: &str,
+    event: &str,
+) -> Result<(), BenchError> {
     let payload = "x".repeat(250);
-    let event = "INSERT INTO events (project_id, room, type, payload, created_at) VALUES (?1, 'room-0', ?2, ?3, 0)";
-    let session = database
+    let emit = |kind: &str| -> rusqlite::Result<usize> {
+        let mut statement = database.prepare_cached(event)?;
+        if statement.parameter_count() == 5 {
+            statement.execute(params![room.project, room.name, kind, payload, identity])
+        } else {
+            statement.execute(params![room.project, room.name, kind, payload])
+        }
+    };
+    // Grows with time, like the server's ids.
+    let session = SystemTime::now()
+        .duration_since(UNIX_EPOCH)?
+        .as_nanos()
+        .to_be_bytes();
+    database
         .prepare_cached(
             "INSERT INTO sessions (id, project_id, room_id, room, participant_identity, participant_sid, kind, role,
                                    joined_at)
-             VALUES (randomblob(16), ?1, ?2, 'room-0', 'user-0', 'PA_' || hex(randomblob(8)), 'standard', 'host',
-                     unixepoch() * 1000) RETURNING id",
+             VALUES (?1, ?2, ?3, ?4, ?5, 'PA_' || hex(randomblob(8)), 'standard', 'host', unixepoch() * 1000)",
         )?
-        .query_row(params![project, room], |row| row.get::<_, Vec<u8>>(0))?;
+        .execute(params![session, room.project, room.id, room.name, identity])?;
     database
         .prepare_cached("UPDATE rooms SET empty_deadline = NULL WHERE id = ?1")?
-        .execute(params![room])?;
-    database
-        .prepare_cached(event)?
-        .execute(params![project, "participant.joined", payload])?;
+        .execute(params![room.id])?;
+    emit("participant.joined")?;
     let close = "UPDATE sessions SET left_at = unixepoch() * 1000 WHERE id = ?1";
     database.prepare_cached(close)?.execute(params![session])?;
     database
         .prepare_cached("UPDATE rooms SET empty_deadline = 1 WHERE id = ?1")?
-        .execute(params![room])?;
-    database
-        .prepare_cached(event)?
-        .execute(params![project, "participant.left", payload])?;
+        .execute(params![room.id])?;
+    emit("participant.left")?;
     Ok(())
 }
