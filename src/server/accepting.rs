@@ -56,6 +56,9 @@ impl Acceptor {
         let peer = stream.peer_addr()?;
         // Counted before the handshake, so that the limit also bounds handshakes in progress.
         let permit = self.admit(peer)?;
+        // With Nagle's algorithm, a response's second write and a WebSocket's second message wait for the client to acknowledge the first one,
+        // which it may delay by 40 ms.
+        stream.set_nodelay(true)?;
         let mut socket = match &self.protocols.tls {
             Some(tls) => tls.accept(stream).await?,
             None => Socket::Plain(stream),
@@ -103,11 +106,8 @@ impl Acceptor {
         permit: ConnectionPermit,
     ) {
         let _permit = permit;
-        // Media must not wait for Nagle's algorithm. A socket that rejects an option is about to end, so errors are ignored.
-        let _ = (
-            socket.set_nodelay(),
-            socket.set_receive_buffer(TURN_RECEIVE_BUFFER),
-        );
+        // A socket that rejects an option is about to end, so errors are ignored.
+        let _ = socket.set_receive_buffer(TURN_RECEIVE_BUFFER);
         tokio::select! {
             served = turn.serve(peer, move || socket.into_current_runtime()) => {
                 let _ = served.inspect_err(|error| log::error!(error:%; "the TURN server's threads cannot be started"));

@@ -116,14 +116,6 @@ impl Socket {
         }
     }
 
-    /// Disables Nagle's algorithm: small writes do not wait for acknowledgements.
-    ///
-    /// # Errors
-    /// If the connection is closed.
-    pub fn set_nodelay(&self) -> io::Result<()> {
-        self.tcp().set_nodelay(true)
-    }
-
     /// Limits the bytes from a client that the kernel buffers.
     ///
     /// # Errors
