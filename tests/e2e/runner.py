@@ -139,9 +139,10 @@ def help_of(name, entry):
 def run_program(entry, arguments):
     """Runs a program of the workspace, built with the entry's profile like the server under test."""
     os.chdir(ROOT)
-    profile = entry["profile"]
+    # Help needs no optimized build, which takes minutes.
+    profile = "dev" if {"--help", "-h"} & set(arguments) else entry["profile"]
     subprocess.run(["cargo", "build", "--profile", profile, "--quiet", "--workspace", "--bins"], check=True)
-    folder = preparation.target_directory() / profile
+    folder = preparation.target_directory() / ("debug" if profile == "dev" else profile)
     words = entry["program"].split()
     report = ["--report", "docs"] if "--report" in arguments and "{report}" in words else []
     describe = ["git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*"]
