@@ -90,11 +90,9 @@ async fn watch_active_node(proxy: Weak<Proxy>, states: watch::Receiver<LeaseStat
         let known = proxy.nodes.subscribe().borrow().clone();
         let lease = {
             let state = states.borrow();
-            // Without a known renewal, this node has not read the lease yet.
-            let is_database_answering = state.is_answered();
             LeaseView {
                 epoch: known.epoch(),
-                is_database_answering,
+                is_database_answering: state.is_answered(),
                 silence: state.renewal_age(),
             }
         };

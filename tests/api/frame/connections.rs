@@ -346,9 +346,8 @@ fn read_response(stream: &mut TcpStream) -> usize {
         stream.read_exact(&mut byte).unwrap();
         head.push(byte[0]);
     }
-    let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
-    let (_, rest) = head.split_once("content-length: ").unwrap();
-    let length = rest.lines().next().unwrap().parse().unwrap();
+    let head = parsed(&String::from_utf8(head).unwrap());
+    let length = head.headers["content-length"].parse().unwrap();
     let mut body = vec![0; length];
     stream.read_exact(&mut body).unwrap();
     length

@@ -163,6 +163,7 @@ impl LeaseState {
     /// Returns whether the database has replied, and the last request did not fail.
     #[must_use]
     pub fn is_answered(&self) -> bool {
+        // Without a known renewal, the lease has not been read yet.
         self.failure.is_none() && self.renewed.is_some()
     }
 }
