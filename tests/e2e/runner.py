@@ -105,7 +105,7 @@ def run_all(verb, chosen):
 def run(verb, name, arguments):
     """Runs a check in place of this process."""
     entry = TABLE[verb][name]
-    if arguments in (["--help"], ["-h"]) and (text := help_of(name, entry)):
+    if asks_for_help(arguments) and (text := help_of(name, entry)):
         return print(text)
     preparation.need(*entry.get("needs", []))
     if "program" in entry:
@@ -121,6 +121,10 @@ def run(verb, name, arguments):
     # The program name in argparse's messages.
     sys.argv = [f"scripts/{verb} {name}", *arguments]
     return sys.exit(importlib.import_module(f"e2e.{name}.main").main())
+
+
+def asks_for_help(arguments):
+    return "--help" in arguments or "-h" in arguments
 
 
 def help_of(name, entry):
@@ -140,7 +144,7 @@ def run_program(entry, arguments):
     """Runs a program of the workspace, built with the entry's profile like the server under test."""
     os.chdir(ROOT)
     # Help needs no optimized build, which takes minutes.
-    profile = "dev" if {"--help", "-h"} & set(arguments) else entry["profile"]
+    profile = "dev" if asks_for_help(arguments) else entry["profile"]
     subprocess.run(["cargo", "build", "--profile", profile, "--quiet", "--workspace", "--bins"], check=True)
     folder = preparation.target_directory() / ("debug" if profile == "dev" else profile)
     words = entry["program"].split()

@@ -175,13 +175,12 @@ fn write_pair(
     event: &str,
 ) -> Result<(), BenchError> {
     let payload = "x".repeat(250);
-    let emit = |kind: &str| -> rusqlite::Result<usize> {
+    let emit = |kind: &str| {
         let mut statement = database.prepare_cached(event)?;
-        if statement.parameter_count() == 5 {
-            statement.execute(params![room.project, room.name, kind, payload, identity])
-        } else {
-            statement.execute(params![room.project, room.name, kind, payload])
-        }
+        let row = params![room.project, room.name, kind, payload, identity];
+        // Without the last one, if the table has no such column.
+        let columns = statement.parameter_count();
+        statement.execute(&row[..columns])
     };
     // Grows with time, like the server's ids.
     let session = SystemTime::now()
