@@ -188,13 +188,8 @@ fn on_livekit_a_restart_does_not_start_a_second_recording_of_a_connected_partici
     let app = app.restart();
     // Two reconciliations, which find the participant.
     for _ in 0..2 {
-        app.advance(Duration::from_secs(60));
-        eventually(|| {
-            app.get("/v1/rooms/standup/participants/alice")
-                .send()
-                .status
-                == 200
-        });
+        app.next_round();
+        app.wait_until_seen("standup");
     }
     settle(&app, "standup");
     assert_eq!(recordings(&app).len(), 1);
