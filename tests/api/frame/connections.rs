@@ -323,7 +323,7 @@ fn a_long_response_does_not_wait_for_acknowledgements() {
         app.key
     );
     let mut stream = connect(&app.api);
-    let mut times: Vec<_> = (0..41)
+    let times: Vec<_> = (0..80)
         .map(|_| {
             let started = Instant::now();
             stream.write_all(list.as_bytes()).unwrap();
@@ -332,10 +332,11 @@ fn a_long_response_does_not_wait_for_acknowledgements() {
             started.elapsed()
         })
         .collect();
-    // The median, since a client acknowledges its first packets at once, and other tests may delay a request.
-    times.sort_unstable();
-    let median = times[times.len() / 2];
-    assert!(median < Duration::from_millis(35), "{times:?}");
+    // A client acknowledges its first packets at once. Afterwards each response would wait, so that the fastest quarter shows it, however
+    // busy the machine is.
+    let mut later = times[40..].to_vec();
+    later.sort_unstable();
+    assert!(later[10] < Duration::from_millis(35), "{later:?}");
 }
 
 /// Reads a whole response, and returns the length of its body.
