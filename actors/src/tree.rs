@@ -222,7 +222,7 @@ impl Tree {
     /// Revokes an identity's tokens for a room, and disconnects its participant, if it is connected.
     ///
     /// # Errors
-    /// Refused if the room has ended. Fails as the store or the media plane does; the revocation is written before the media plane is called.
+    /// Refused if the room has ended or has its maximum of revocations. Fails as the store or the media plane does; the revocation is written before the media plane is called.
     pub async fn revoke_participant(
         &self,
         project: ProjectId,

@@ -11,6 +11,10 @@ use crate::{NamespacedRoom, ProjectId, RoomId, RoomName, TemplateId, Timestamp};
 // The contract's default.
 pub const DEFAULT_EMPTY_TIMEOUT_SECONDS: u32 = 300;
 
+/// Longest lifetime of a room token. A request for a longer one is clamped.
+// The contract's ("Token lifetime").
+pub const LONGEST_TOKEN_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Time before the end of a room with a maximum duration at which its participants are notified.
 pub const NOTICE_BEFORE_END: Duration = Duration::from_secs(60);
 

@@ -138,13 +138,27 @@ pub fn room_on(app: &TestApp, name: &str, template: &str) -> Value {
 
 /// Bans as many other identities, `also-1` and so on, from a room with one ban, in the same terms.
 pub fn repeat_ban(app: &TestApp, room: &str, count: usize) {
+    repeat_exclusion(
+        app,
+        "bans",
+        "until, reason, created_at, updated_at",
+        room,
+        count,
+    );
+}
+
+/// Revokes the tokens of as many other identities, `also-1` and so on, for a room with one revocation, at the same time.
+pub fn repeat_revocation(app: &TestApp, room: &str, count: usize) {
+    repeat_exclusion(app, "revocations", "tokens_minted_until", room, count);
+}
+
+fn repeat_exclusion(app: &TestApp, table: &str, terms: &str, room: &str, count: usize) {
     let id = app.records().random_id();
     app.records().run(&format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
-         INSERT INTO bans
-             (id, project_id, room_id, room, participant_identity, until, reason, created_at, updated_at)
-         SELECT {id}, project_id, room_id, room, 'also-' || i, until, reason, created_at, updated_at
-         FROM (SELECT * FROM bans WHERE room = '{room}' LIMIT 1) AS one, n"
+         INSERT INTO {table} (id, project_id, room_id, room, participant_identity, {terms})
+         SELECT {id}, project_id, room_id, room, 'also-' || i, {terms}
+         FROM (SELECT * FROM {table} WHERE room = '{room}' LIMIT 1) AS one, n"
     ));
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use conclave_model::ban::{Ban, MAX_PER_ROOM};
+use conclave_model::ban::{Ban, MAX_PER_ROOM, REVOCATION_LIFE};
 use conclave_model::page::{Page, PageRequest};
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::{
@@ -89,13 +89,23 @@ const UPDATE: &str =
     "UPDATE bans SET until = ?3, reason = ?4, updated_at = ?5 WHERE id = ?1 AND project_id = ?2";
 const DELETE: &str =
     "DELETE FROM bans WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3";
-const COUNT: &str = "SELECT count(*) FROM bans WHERE room_id = ?1 AND project_id = ?2";
-const DELETE_OVER: &str = "DELETE FROM bans WHERE room_id = ?1 AND project_id = ?2 AND until <= ?3";
+const BANS: Limited = Limited {
+    count: "SELECT count(*) FROM bans WHERE room_id = ?1 AND project_id = ?2",
+    delete_over: "DELETE FROM bans WHERE room_id = ?1 AND project_id = ?2 AND until <= ?3",
+};
+const REVOCATIONS: Limited = Limited {
+    count: "SELECT count(*) FROM revocations WHERE room_id = ?1 AND project_id = ?2",
+    delete_over: "DELETE FROM revocations WHERE room_id = ?1 AND project_id = ?2 AND tokens_minted_until <= ?3",
+};
 const REVOKE: &str =
     "INSERT INTO revocations (id, project_id, room_id, room, participant_identity, tokens_minted_until)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6)
      ON CONFLICT (room_id, participant_identity)
          DO UPDATE SET id = excluded.id, tokens_minted_until = excluded.tokens_minted_until";
+const IS_REVOKED: &str = "SELECT count(*) FROM revocations
+     WHERE room_id = ?1 AND participant_identity = ?2 AND project_id = ?3";
+const OLDEST_REVOCATION: &str =
+    "SELECT min(tokens_minted_until) FROM revocations WHERE room_id = ?1 AND project_id = ?2";
 const SELECT_BANNED: &str = "SELECT participant_identity FROM bans
      WHERE room_id = ?1 AND project_id = ?2 AND (until IS NULL OR until > ?3)";
 const SELECT_REVOCATIONS: &str =
@@ -128,22 +138,28 @@ fn open_room(
     }
 }
 
-/// Refuses another ban of a room that has its maximum. Bans that are over are deleted if the room has the maximum with them.
-fn check_limit(tx: &Tx<'_>, room: &Room) -> Result<(), StoreError> {
-    let is_full = || -> Result<bool, StoreError> {
-        let bans: i64 = tx.sql.value(COUNT, args![room.id, &room.project_id])?;
-        Ok(bans >= MAX_PER_ROOM)
-    };
-    if !is_full()? {
-        return Ok(());
+/// Rows of which a room has at most [`MAX_PER_ROOM`].
+struct Limited {
+    /// Counts a room's rows.
+    count: &'static str,
+    /// Deletes a room's rows that are over at `?3`.
+    delete_over: &'static str,
+}
+
+impl Limited {
+    /// Returns whether a room has the maximum. If it does, the rows that are over at `over` are deleted first.
+    fn is_full(&self, tx: &Tx<'_>, room: &Room, over: Timestamp) -> Result<bool, StoreError> {
+        let is_full = || -> Result<bool, StoreError> {
+            let rows: i64 = tx.sql.value(self.count, args![room.id, &room.project_id])?;
+            Ok(rows >= MAX_PER_ROOM)
+        };
+        if !is_full()? {
+            return Ok(false);
+        }
+        tx.sql
+            .put(self.delete_over, args![room.id, &room.project_id, over])?;
+        is_full()
     }
-    tx.sql
-        .put(DELETE_OVER, args![room.id, &room.project_id, tx.now])?;
-    if is_full()? {
-        let message = format!("a room has at most {MAX_PER_ROOM} bans; lift one first");
-        return StoreError::refuse(Problem::new(ErrorCode::BanLimitReached, message));
-    }
-    Ok(())
 }
 
 fn put(tx: &Tx<'_>, new: NewBan) -> Result<PutBan, StoreError> {
@@ -169,7 +185,10 @@ fn put(tx: &Tx<'_>, new: NewBan) -> Result<PutBan, StoreError> {
     }
     // A ban that is over is replaced, so that the new one has its own id and time.
     tx.sql.put(DELETE, key)?;
-    check_limit(tx, &room)?;
+    if BANS.is_full(tx, &room, tx.now)? {
+        let message = format!("a room has at most {MAX_PER_ROOM} bans; lift one first");
+        return StoreError::refuse(Problem::new(ErrorCode::BanLimitReached, message));
+    }
     let ban = Ban {
         id: BanId::new(),
         room: room.name,
@@ -191,6 +210,31 @@ fn put(tx: &Tx<'_>, new: NewBan) -> Result<PutBan, StoreError> {
     ];
     tx.sql.put(INSERT, row)?;
     Ok(PutBan { ban, is_new: true })
+}
+
+fn revoke(tx: &Tx<'_>, room: &Room, identity: &Identity) -> Result<(), StoreError> {
+    let key = args![room.id, identity, &room.project_id];
+    let current: i64 = tx.sql.value(IS_REVOKED, key)?;
+    if current == 0 && REVOCATIONS.is_full(tx, room, tx.now.before(REVOCATION_LIFE))? {
+        let of_room = args![room.id, &room.project_id];
+        let oldest: Timestamp = tx.sql.value(OLDEST_REVOCATION, of_room)?;
+        let hours = REVOCATION_LIFE.as_secs() / 3_600;
+        let message = format!(
+            "at most {MAX_PER_ROOM} identities' tokens can be revoked in a room within {hours} hours; ban the identity, or end the room"
+        );
+        let problem = Problem::new(ErrorCode::RateLimited, message)
+            .after(oldest.after(REVOCATION_LIFE).since(tx.now));
+        return StoreError::refuse(problem);
+    }
+    let row = args![
+        RevocationId::new(),
+        &room.project_id,
+        room.id,
+        &room.name,
+        identity,
+        tx.now,
+    ];
+    tx.sql.put(REVOKE, row)
 }
 
 /// Returns the query that lists a room's bans, newest first.
@@ -257,7 +301,7 @@ impl Bans {
     /// Revokes an identity's tokens for a room that were minted until now.
     ///
     /// # Errors
-    /// Refused when the project has no room by that name, or the room has ended.
+    /// Refused when the project has no room by that name, or the room has ended or has its maximum of revocations.
     pub async fn revoke_tokens(
         &self,
         project: ProjectId,
@@ -269,15 +313,7 @@ impl Bans {
                 // As for every removal from an ended room.
                 let ended = Problem::participant_not_found;
                 let room = open_room(tx.sql, &project, &room, ended)?;
-                let row = args![
-                    RevocationId::new(),
-                    &project,
-                    room.id,
-                    &room.name,
-                    &identity,
-                    tx.now,
-                ];
-                tx.sql.put(REVOKE, row)
+                revoke(tx, &room, &identity)
             })
             .await
     }

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use crate::livekit::livekit;
 use crate::signalling::client::{Client, assert_refused, query, status_of};
 use crate::support::{Receiver, Request, Response, TestApp, eventually};
-use crate::tools::{fields, jwt, other_project, refuses_bad_pages, repeat_ban, walk_pages};
+use crate::tools::{
+    fields, jwt, other_project, refuses_bad_pages, repeat_ban, repeat_revocation, walk_pages,
+};
 
 const BANS: &str = "/ext/v1/rooms/standup/bans";
 const MALLORY: &str = "/ext/v1/rooms/standup/bans/mallory";
@@ -185,6 +187,45 @@ fn a_room_has_at_most_1000_bans_and_bans_that_are_over_do_not_count() {
     put("last", json!({})).expect_error(409, "ban_limit_reached", None);
     app.delete(MALLORY).send().expect_empty(204);
     put("last", json!({})).expect(201);
+}
+
+/// Proves S-93.
+#[test]
+fn a_room_has_at_most_1000_revocations_and_those_of_expired_tokens_do_not_count() {
+    const TOKEN_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+    let app = start();
+    app.join("standup", "alice", "host");
+    let revoke = |room: &str, identity: &str| {
+        app.delete(&format!(
+            "/v1/rooms/{room}/participants/{identity}?revoke=true"
+        ))
+        .send()
+    };
+    let refused = |identity: &str| {
+        let refused = revoke("standup", identity);
+        refused.expect_error(429, "rate_limited", None);
+        refused.headers["retry-after"].parse::<u64>().unwrap()
+    };
+    revoke("standup", "mallory").expect_empty(204);
+    repeat_revocation(&app, "standup", 998);
+    app.advance(TOKEN_LIFE);
+    let token = app.token("standup", "last", "guest");
+    revoke("standup", "last").expect_empty(204);
+    assert_eq!(refused("next"), 24 * 60 * 60);
+    // An identity's tokens can be revoked again, and another room has its own limit.
+    revoke("standup", "last").expect_empty(204);
+    app.room("other");
+    revoke("other", "next").expect_empty(204);
+    app.advance(TOKEN_LIFE - Duration::from_secs(1));
+    assert_eq!(refused("next"), 1);
+    app.advance(Duration::from_secs(1));
+    revoke("standup", "next").expect_empty(204);
+    let rows = "SELECT count(*) FROM revocations WHERE room = 'standup'";
+    assert_eq!(app.records().value(rows), "2", "of 'last' and of 'next'");
+    app.join_with(&token)
+        .expect_error(401, "unauthorized", None);
+    let new = app.token("standup", "mallory", "guest");
+    app.join_with(&new).expect(201);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use conclave_media::token::{ExchangeId, Grants, TokenRequest};
 use conclave_model::non_null::{non_null, non_null_object};
 use conclave_model::plan::Plan;
 use conclave_model::role::RolePublish;
-use conclave_model::room::RoomStatus;
+use conclave_model::room::{LONGEST_TOKEN_LIFE, RoomStatus};
 use conclave_model::text::Text;
 use conclave_model::{ErrorCode, Identity, Problem, RoleName, RoomName, Secret, Timestamp};
 use serde::{Deserialize, Serialize, Serializer};
@@ -138,7 +138,7 @@ async fn create(
 // The contract's default and range ("Token lifetime").
 const DEFAULT_TTL_SECONDS: u64 = 3_600;
 const SHORTEST_TTL_SECONDS: u64 = 60;
-const LONGEST_TTL_SECONDS: u64 = 86_400;
+const LONGEST_TTL_SECONDS: u64 = LONGEST_TOKEN_LIFE.as_secs();
 
 /// A room token.
 #[derive(Serialize, ToSchema)]
