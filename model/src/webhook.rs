@@ -163,6 +163,9 @@ pub struct Attempt {
     /// Attempted delivery.
     #[serde(skip)]
     pub delivery_id: DeliveryId,
+    /// URL that was posted to. The endpoint may have had another one when the delivery was queued.
+    #[serde(skip)]
+    pub url: String,
     /// Attempt number, from 1.
     #[serde(rename = "attempt")]
     pub number: u32,
