@@ -903,6 +903,27 @@ async fn two_erasures_at_once_both_change_the_events_that_name_both_identities()
 }
 
 #[actix::test]
+async fn a_late_repetition_of_an_erasure_does_not_complete_the_next_one_of_the_identity() {
+    let (home, clock) = (Home::new(), clock());
+    let (store, _) = open(&home, &clock);
+    let project = create_project(&store).await;
+    let begin = async || {
+        let identity = "alice".parse().unwrap();
+        let begun = store.erasures().begin(project.clone(), identity).await;
+        begun.unwrap()
+    };
+    // A request and its repetition.
+    let (first, repeated) = (begin().await, begin().await);
+    assert_eq!(first, repeated);
+    store.erasures().complete(first).await.unwrap();
+    let next = begin().await;
+    store.erasures().complete(repeated).await.unwrap();
+    assert_eq!(store.erasures().pending(10).await.unwrap(), [next.clone()]);
+    store.erasures().complete(next).await.unwrap();
+    assert!(store.erasures().pending(10).await.unwrap().is_empty());
+}
+
+#[actix::test]
 async fn a_room_that_opens_after_a_removal_has_begun_is_not_deleted_while_it_is_open() {
     let (home, clock) = (Home::new(), clock());
     let (store, _) = open(&home, &clock);

@@ -105,7 +105,9 @@ const INSERT: &str =
      ON CONFLICT (project_id, identity) DO NOTHING";
 const SELECT_ONE: &str = "SELECT project_id, identity, replacement FROM erasures WHERE project_id = ?1 AND identity = ?2";
 const SELECT_ALL: &str = "SELECT project_id, identity, replacement FROM erasures ORDER BY created_at, project_id, identity LIMIT ?1";
-const DELETE: &str = "DELETE FROM erasures WHERE project_id = ?1 AND identity = ?2";
+/// Not a later erasure of the same identity, which may have begun since a concurrent request completed this one.
+const DELETE: &str =
+    "DELETE FROM erasures WHERE project_id = ?1 AND identity = ?2 AND replacement = ?3";
 /// Open sessions are few and have an index of their own, so the identity is compared as an expression, as in lists of sessions.
 const CONNECTED: &str = "SELECT DISTINCT room FROM sessions
      WHERE project_id = ?1 AND left_at IS NULL AND participant_identity || '' = ?2 ORDER BY room";
@@ -379,8 +381,12 @@ impl Erasures {
     pub async fn complete(&self, erasure: Erasure) -> Result<(), StoreError> {
         self.0
             .write(Queue::for_project(&erasure.project_id), move |tx| {
-                tx.sql
-                    .put(DELETE, args![&erasure.project_id, &erasure.identity])
+                let Erasure {
+                    project_id,
+                    identity,
+                    replacement,
+                } = &erasure;
+                tx.sql.put(DELETE, args![project_id, identity, replacement])
             })
             .await
     }
