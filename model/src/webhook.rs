@@ -104,7 +104,7 @@ pub struct Delivery {
     pub id: DeliveryId,
     /// Receiving endpoint.
     pub endpoint_id: EndpointId,
-    /// The endpoint's URL when the event was queued.
+    /// URL of the last attempt; before the first one, the endpoint's URL when the event was queued.
     pub endpoint_url: String,
     /// Event type.
     pub event_type: String,
