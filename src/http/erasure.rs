@@ -147,7 +147,7 @@ pub async fn erase_records(
     erasures.complete(erasure.clone()).await?;
     log::info!(
         project = erasure.project_id.as_str(), replacement = erasure.replacement.as_str();
-        "erased an identity: {} sessions, {deleted_files} recording files", rows.sessions
+        "erased an identity: {} sessions, {deleted_files} recording files; {} recordings remain", rows.sessions, remaining.len()
     );
     Ok(Some(Erased {
         replacement: erasure.replacement.clone(),
