@@ -126,7 +126,7 @@ const SET_PAYLOAD: &str =
     "UPDATE events SET payload = ?3, identity = CASE WHEN identity = ?4 THEN ?5 ELSE identity END
      WHERE id = ?1 AND project_id = ?2";
 /// Recordings with a file in which the participant may be seen or heard: composites, and recordings of its own that stay, since they are
-/// at a destination or their file cannot be removed. `source_identity` is absent in recordings of earlier versions.
+/// for a destination or their file cannot be removed. `source_identity` is absent in recordings of earlier versions.
 const PRESENT: &str = "e.project_id = ?1 AND e.kind = 'recording' AND e.file_removed_at IS NULL
        AND (e.recording_type = 'room_composite' OR e.source_identity IS NULL OR e.source_identity = ?2)
        AND e.room_id IN (SELECT room_id FROM sessions WHERE project_id = ?1 AND participant_identity = ?2)
