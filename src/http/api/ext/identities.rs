@@ -51,7 +51,7 @@ pub struct ErasedRowCounts {
     pub ingresses: u64,
     /// Recordings of the participant and of its tracks.
     pub recordings: u64,
-    /// Bans, without their reasons, and revocations of tokens.
+    /// Bans, without their reasons, and revocations of tokens. They no longer apply.
     pub bans: u64,
     /// Events, with their webhook deliveries.
     pub events: u64,
