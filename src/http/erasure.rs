@@ -62,7 +62,7 @@ async fn finish(state: &AppState, erasure: &Erasure) -> Result<Erased> {
 }
 
 fn still_connected() -> ApiError {
-    let message = "the participant is still connected or recorded; it is safe to retry, and the erasure then continues";
+    let message = "the participant is still connected, or a recording of it is not complete or uploaded; it is safe to retry, and the erasure then continues";
     Problem::new(ErrorCode::MediaUnavailable, message)
         .after(Duration::from_secs(1))
         .into()
