@@ -7,7 +7,7 @@
 //! The order matters: a track's recording is attributed to its publisher by the session, which the later steps change.
 
 use conclave_model::egress::Egress;
-use conclave_model::{EgressId, Identity, IngressId, ProjectId, RoomName};
+use conclave_model::{EgressId, Identity, IngressId, ProjectId, RoomName, Timestamp};
 
 use crate::database::Database;
 use crate::engine::writer::Queue;
@@ -104,7 +104,7 @@ const INSERT: &str =
     "INSERT INTO erasures (project_id, identity, replacement, created_at) VALUES (?1, ?2, ?3, ?4)
      ON CONFLICT (project_id, identity) DO NOTHING";
 const SELECT_ONE: &str = "SELECT project_id, identity, replacement FROM erasures WHERE project_id = ?1 AND identity = ?2";
-const SELECT_ALL: &str = "SELECT project_id, identity, replacement FROM erasures ORDER BY created_at, project_id, identity LIMIT ?1";
+const SELECT_ALL: &str = "SELECT project_id, identity, replacement FROM erasures WHERE created_at <= ?1 ORDER BY created_at, project_id, identity LIMIT ?2";
 /// Not a later erasure of the same identity, which may have begun since a concurrent request completed this one.
 const DELETE: &str =
     "DELETE FROM erasures WHERE project_id = ?1 AND identity = ?2 AND replacement = ?3";
@@ -190,13 +190,17 @@ impl Erasures {
             .await
     }
 
-    /// Reads up to `limit` erasures of all projects that are not complete, oldest first.
+    /// Reads up to `limit` erasures of all projects that began at `begun_by` or earlier and are not complete, oldest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn pending(&self, limit: u32) -> Result<Vec<Erasure>, StoreError> {
+    pub async fn pending(
+        &self,
+        begun_by: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Erasure>, StoreError> {
         self.0
-            .bulk_read(move |sql| sql.many(SELECT_ALL, args![limit], erasure))
+            .bulk_read(move |sql| sql.many(SELECT_ALL, args![begun_by, limit], erasure))
             .await
     }
 
