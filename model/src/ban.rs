@@ -5,11 +5,10 @@ use std::time::Duration;
 use crate::room::LONGEST_TOKEN_LIFE;
 use crate::{BanId, Identity, RoomName, Timestamp};
 
-/// Maximum bans of a room, and maximum revocations. Those that are over give way to new ones.
+/// Maximum bans of a room, and maximum revocations. Expired ones give way to new ones.
 pub const MAX_PER_ROOM: i64 = 1_000;
 
-/// Time after which a revocation is over. Each token from before has then been invalid for as long as a token can be valid, also one that
-/// LiveKit has renewed for a connected participant.
+/// Time after which a revocation is over: twice a token's longest lifetime, since LiveKit renews the tokens of connected participants.
 pub const REVOCATION_LIFE: Duration = LONGEST_TOKEN_LIFE.saturating_mul(2);
 
 /// Ban of an identity from a room.

@@ -138,7 +138,7 @@ fn open_room(
     }
 }
 
-/// Rows of which a room has at most [`MAX_PER_ROOM`].
+/// Rows with a maximum of [`MAX_PER_ROOM`] for each room.
 struct Limited {
     /// Counts a room's rows.
     count: &'static str,
