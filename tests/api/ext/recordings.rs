@@ -224,6 +224,18 @@ fn every_visible_participant_is_recorded_by_one_call_and_nobody_twice() {
 }
 
 #[test]
+fn recordings_that_start_together_have_files_of_their_own() {
+    let app = TestApp::start();
+    app.room("standup");
+    app.join("standup", "alice", "host");
+    app.join("standup", "bob", "host");
+    let started = record_participants(&app, "standup").expect(201);
+    let recordings = started["recordings"].as_array().unwrap();
+    assert_eq!(recordings.len(), 2, "{started}");
+    assert_ne!(recordings[0]["filepath"], recordings[1]["filepath"]);
+}
+
+#[test]
 fn a_participant_is_recorded_once_by_requests_at_the_same_time_and_again_while_its_recording_ends()
 {
     let app = TestApp::start();

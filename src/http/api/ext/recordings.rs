@@ -265,7 +265,7 @@ async fn start(
     };
     let source = EgressSource::Participant(identity.clone());
     let output = files
-        .output(room, &source, None, destination.as_ref())
+        .automatic_output(room, &source, destination.as_ref())
         .await?;
     let mut plan = egress::plan(context, room, source, output, destination).await?;
     // Checked again where it is written, so that only one of two simultaneous starts goes on.
