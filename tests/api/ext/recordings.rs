@@ -260,6 +260,21 @@ fn a_participant_is_recorded_once_by_requests_at_the_same_time_and_again_while_i
 }
 
 #[test]
+fn while_the_database_is_locked_the_call_fails_as_a_whole_and_can_be_repeated() {
+    let app = TestApp::start();
+    app.room("standup");
+    app.join("standup", "alice", "host");
+    app.join("standup", "bob", "host");
+    let request = || record_participants(&app, "standup");
+    let lock = app.records().lock();
+    request().expect_error(503, "database_unavailable", None);
+    drop(lock);
+    let started = request().expect(201);
+    assert_eq!(started["recordings"].as_array().unwrap().len(), 2);
+    assert!(started.get("refused").is_none(), "{started}");
+}
+
+#[test]
 fn recording_participants_is_refused_as_a_single_recording_is() {
     let app = TestApp::start();
     app.room("standup");

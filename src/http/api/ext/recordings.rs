@@ -201,6 +201,8 @@ pub async fn record_participants(
                 identity,
                 recording,
             }),
+            // Not about this recording: the others would fail, too. A repeated call also returns those that were started.
+            Err(error) if concerns_all(&error) => return Err(error),
             Err(error) => result.refused.push(UnrecordedParticipant {
                 identity,
                 reason: error.problem.code,
@@ -209,6 +211,11 @@ pub async fn record_participants(
         }
     }
     Ok(Json(result))
+}
+
+/// Returns whether an error is a failure of the server. A media plane may refuse one recording, for example because too many run.
+fn concerns_all(error: &ApiError) -> bool {
+    error.status() >= 500 && error.problem.code != ErrorCode::MediaUnavailable
 }
 
 /// Returns the participants that can be recorded, by the time of their join: neither recorders nor agents, and no hidden ones.
