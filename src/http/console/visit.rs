@@ -19,6 +19,7 @@ use serde_json::Value;
 use url::form_urlencoded::{self, Serializer};
 
 use super::POLICY;
+use super::parts::OFFSET;
 use crate::http::admin::access::Operator;
 use crate::http::api::context::{Caller, RequestContext, RequestParts};
 use crate::http::api::error::ApiError;
@@ -80,10 +81,15 @@ impl Visit {
         found.filter(|value| !value.is_empty())
     }
 
-    /// Returns how many rows to skip.
+    /// Returns how many rows of the page's main list to skip.
     pub fn offset(&self) -> u64 {
+        self.offset_in(OFFSET)
+    }
+
+    /// Returns how many rows to skip in the list with this query parameter.
+    pub fn offset_in(&self, parameter: &str) -> u64 {
         let offset = self
-            .query("offset")
+            .query(parameter)
             .and_then(|text| text.parse().ok())
             .unwrap_or(0);
         // Clamped, so that a URL by hand shows an empty page instead of an error.

@@ -181,9 +181,11 @@ fn a_room_is_opened_with_everything_that_the_api_takes() {
         ("template_id", template.as_str().unwrap()),
         ("max_participants", "7"),
         ("empty_timeout_seconds", "60"),
+        ("max_duration_seconds", "600"),
         ("metadata", metadata),
     ];
-    browser.act(&path, &fields);
+    let page = browser.act(&path, &fields);
+    assert!(page.contains("10 min 0 s"), "{page}");
     let room = app.get("/v1/rooms/standup").send();
     assert!(
         room.text().contains(metadata),
@@ -193,6 +195,7 @@ fn a_room_is_opened_with_everything_that_the_api_takes() {
     for part in [
         r#""max_participants":7"#,
         r#""empty_timeout_seconds":60"#,
+        r#""max_duration_seconds":600"#,
         &format!(r#""template_id":{template}"#),
     ] {
         assert!(room.text().contains(part), "{part}: {}", room.text());
