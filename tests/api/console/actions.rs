@@ -53,6 +53,23 @@ fn a_project_is_created_given_a_key_credited_moved_suspended_and_resumed() {
 }
 
 #[test]
+fn a_project_is_created_with_a_default_template_unless_it_is_not_wanted() {
+    let app = TestApp::start();
+    let browser = Browser::new(&app);
+    for (wanted, fields) in [(true, &[("with_template", "on")][..]), (false, &[][..])] {
+        let mut form = vec![("name", "shop"), ("env", "live"), ("plan", "self_hosted")];
+        form.extend(fields);
+        let page = browser.act("/projects", &form);
+        let (_, rest) = page.split_once("/projects/prj_").unwrap();
+        let path = format!("/projects/prj_{}", &rest[..12]);
+        let templates = browser.page(&format!("{path}/templates"));
+        assert_eq!(templates.contains("guest, host"), wanted, "{templates}");
+        let page = browser.act(&format!("{path}/rooms"), &[("name", "till")]);
+        assert_eq!(page.contains("value=\"guest\""), wanted, "{page}");
+    }
+}
+
+#[test]
 fn an_invalid_form_says_what_is_allowed_and_changes_nothing() {
     let app = TestApp::start();
     let browser = Browser::new(&app);
