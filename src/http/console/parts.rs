@@ -9,12 +9,10 @@ use maud::{Markup, html};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::visit::Visit;
+use super::visit::{OFFSET, Visit};
 
 /// Rows per list page.
 pub const ROWS: u32 = 50;
-/// Query parameter for the rows to skip in a page's main list.
-pub const OFFSET: &str = "offset";
 
 /// Renders a status as a word, coloured by its meaning.
 pub fn badge(word: &str) -> Markup {

@@ -19,7 +19,6 @@ use serde_json::Value;
 use url::form_urlencoded::{self, Serializer};
 
 use super::POLICY;
-use super::parts::OFFSET;
 use crate::http::admin::access::Operator;
 use crate::http::api::context::{Caller, RequestContext, RequestParts};
 use crate::http::api::error::ApiError;
@@ -31,6 +30,8 @@ use crate::http::api::spec::Method;
 use crate::http::resource::page_response;
 use crate::http::state::AppState;
 
+/// Query parameter for the rows to skip in a page's main list.
+pub const OFFSET: &str = "offset";
 /// Header that htmx sends with each request.
 const HX_REQUEST: &str = "hx-request";
 /// Response headers that control where htmx puts the response.
