@@ -292,11 +292,15 @@ fn a_check_names_the_slowest_tests_and_keeps_the_status_of_what_it_times() {
 #[test]
 fn the_files_of_a_report_do_not_change_the_commit_that_the_next_part_measures() {
     let program = r#"
-import subprocess, sys, tempfile
+import os, subprocess, sys, tempfile
 from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 from e2e import runner
+# A hook of git has variables that name its repository.
+for name in [name for name in os.environ if name.startswith("GIT_")]:
+    del os.environ[name]
+os.environ["GIT_CEILING_DIRECTORIES"] = tempfile.gettempdir()
 with tempfile.TemporaryDirectory() as folder:
     root = Path(folder)
     def git(*words):
