@@ -608,6 +608,24 @@ fn a_webhook_endpoint_is_changed_gets_a_new_secret_and_is_enabled_again() {
         "{page}"
     );
     assert!(browser.page("/").contains("Disabled"));
+    // From a page that was shown before the server disabled it and a backend moved it.
+    let moved = format!("{}/moved", receiver.url);
+    app.patch(&format!(
+        "/ext/v1/webhook-endpoints/{}",
+        endpoint["id"].as_str().unwrap()
+    ))
+    .json(json!({"url": moved}))
+    .send()
+    .expect(200);
+    let shown = [
+        ("shown_url", receiver.url.as_str()),
+        ("shown_active", "true"),
+    ];
+    browser.act(&path, &[&fields[..], &shown].concat());
+    assert_eq!(
+        (&listed()["active"], &listed()["url"]),
+        (&json!(false), &json!(moved))
+    );
     browser.act(&format!("{path}/enable"), &[]);
     assert_eq!(listed()["active"], true);
     // An unticked box is not sent.
