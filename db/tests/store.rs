@@ -472,6 +472,7 @@ async fn a_delivery_fails_is_retried_by_hand_and_is_dropped_with_its_endpoint() 
         project_id: project.clone(),
         endpoint_id: endpoint.id,
         delivery_id: due[0].id,
+        url: endpoint.url.clone(),
         number: 5,
         due: due[0].due,
         at: clock.now(),
