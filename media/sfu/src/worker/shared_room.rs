@@ -44,6 +44,13 @@ pub struct Neighbour {
     slow: Vec<TransportKey>,
 }
 
+impl Drop for Neighbour {
+    /// Closes the link from there: the room is closed here, or this worker's thread has ended.
+    fn drop(&mut self) {
+        self.incoming.close();
+    }
+}
+
 impl Neighbour {
     pub const fn worker(&self) -> WorkerId {
         self.worker

@@ -10,7 +10,7 @@ use super::fixture::{Fixture, Publication};
 use super::layers::{RIDS, layers_of, three_layers};
 use super::messages::{numbers, packet};
 use crate::command::{Command, ConnectionMode, PeerCommand, TrackSettings};
-use crate::config::Limits;
+use crate::config::{Config, Limits};
 use crate::dropped::DropReason;
 use crate::event::{FailureReason, PeerEvent};
 use crate::track::Quality;
@@ -552,6 +552,48 @@ fn a_sender_waits_for_a_slower_receiver_on_another_worker_which_gets_everything(
         let lost = |worker: &Worker| worker.counters().dropped.count_for(DropReason::DataBacklog);
         assert_eq!((lost(&call.fixture.worker), lost(call.second())), (0, 0));
     }
+}
+
+#[test]
+fn a_sender_waits_for_no_worker_that_has_ended() {
+    const COUNT: u32 = 60;
+    let mut call = with_channels(ConnectionMode::Single);
+    call.fixture.home = Some(0);
+    let (alice, dave) = (
+        call.alice,
+        call.fixture
+            .join_connected("PA_dave", ConnectionMode::Single),
+    );
+    call.fixture.run_until("the channels are open", |fixture| {
+        fixture.clients[dave].publisher.channels.len() >= 2
+    });
+    // The second worker handles nothing from now on.
+    call.fixture.waiting[1].is_stalled = true;
+    let mut next = 1;
+    let mut send = |call: &mut Call| {
+        let now = call.fixture.now;
+        let publisher = &mut call.fixture.clients[alice].publisher;
+        while next <= COUNT && publisher.send_message("_reliable", &packet(next, 60_000, &[]), now)
+        {
+            next += 1;
+        }
+        call.fixture.run(Duration::from_millis(100));
+        numbers(&mut call.fixture, dave, "_reliable")
+    };
+    for _ in 0..20 {
+        send(&mut call);
+    }
+    assert!(
+        send(&mut call).len() < COUNT as usize,
+        "it may only be late"
+    );
+    // A thread that ends drops its worker.
+    call.fixture.further[0] = Worker::new(Vec::new(), &Config::default(), call.fixture.now);
+    let end = call.fixture.now + Duration::from_secs(60);
+    while send(&mut call).len() < COUNT as usize {
+        assert!(call.fixture.now < end, "the sender still waits");
+    }
+    assert_eq!(send(&mut call), Vec::from_iter(1..=COUNT));
 }
 
 /// CallStep of the property test.
