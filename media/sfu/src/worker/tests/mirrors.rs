@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use str0m::format::Codec;
+use str0m::media::MediaKind;
 
 use super::MODES;
 use super::fixture::{Fixture, Publication};
 use super::layers::{RIDS, layers_of, three_layers};
 use super::messages::{numbers, packet};
+use crate::codec::Codec as TrackCodec;
 use crate::command::{Command, ConnectionMode, PeerCommand, TrackSettings};
 use crate::config::{Config, Limits};
 use crate::dropped::DropReason;
@@ -449,6 +451,27 @@ fn a_data_track_can_be_subscribed_to_before_its_publisher_is_known() {
     let mirror = roster.get_mut(alice).unwrap();
     let subscribers = mirror.data_tracks.take_subscribers(7);
     assert_eq!(subscribers, Some(vec![(bob, 300)]));
+}
+
+#[test]
+fn a_worker_that_joins_the_room_knows_no_backup_codec_that_was_withdrawn() {
+    let mut fixture = Fixture::with_workers(2, Limits::default());
+    let alice = super::commands::new_peer("PA_alice", ConnectionMode::Source);
+    let sid = alice.sid.clone();
+    fixture.command(Command::AddPeer(alice));
+    let mut camera = super::commands::new_track("TR_camera", "cid", MediaKind::Video);
+    camera.codec = Some(TrackCodec::Vp9);
+    camera.backup_codecs = vec![TrackCodec::H264, TrackCodec::Vp8];
+    let (track, codec) = (camera.sid.clone(), TrackCodec::H264);
+    fixture.command(PeerCommand::PublishTrack(camera).for_peer(sid.clone()));
+    fixture.command(PeerCommand::UnpublishBackup { track, codec }.for_peer(sid));
+    fixture.home = Some(1);
+    fixture.join("PA_bob", ConnectionMode::Single);
+    for worker in [&fixture.worker, &fixture.further[0]] {
+        let backups = worker.tracks.values().flat_map(|track| &track.backups);
+        let codecs: Vec<_> = backups.map(|backup| backup.codec).collect();
+        assert_eq!(codecs, [TrackCodec::Vp8]);
+    }
 }
 
 /// Opens the channels of all clients in a call.
