@@ -611,6 +611,9 @@ fn a_sender_waits_for_no_worker_that_has_ended() {
         "it may only be late"
     );
     // A thread that ends drops its worker.
+    for client in [call.bob, call.carol] {
+        call.fixture.cut_off(client, true);
+    }
     call.fixture.further[0] = Worker::new(Vec::new(), &Config::default(), call.fixture.now);
     let end = call.fixture.now + Duration::from_secs(60);
     while send(&mut call).len() < COUNT as usize {
