@@ -56,6 +56,11 @@ impl Neighbour {
         self.worker
     }
 
+    /// Returns whether all of its participants from before the room was shared are known.
+    pub const fn is_known(&self) -> bool {
+        self.is_known
+    }
+
     /// Returns the counter for messages on their way there.
     pub const fn outgoing(&self) -> &Arc<DataLink> {
         &self.outgoing

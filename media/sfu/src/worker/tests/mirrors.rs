@@ -534,6 +534,43 @@ fn messages_cross_in_order_and_only_to_where_their_receivers_are() {
 }
 
 #[test]
+fn a_message_reaches_a_receiver_whose_worker_has_not_announced_it_yet() {
+    let mut fixture = Fixture::with_workers(2, Limits::default());
+    let mut join = |name, home| {
+        fixture.home = Some(home);
+        let client = fixture.join_connected(name, ConnectionMode::Single);
+        fixture.run_until("the channels are open", |fixture| {
+            fixture.clients[client].publisher.channels.len() >= 2
+        });
+        // The first worker handles nothing until all have joined.
+        fixture.waiting[0].is_stalled = true;
+        client
+    };
+    let (alice, bob) = (join("PA_alice", 0), join("PA_bob", 1));
+    let now = fixture.now;
+    let publisher = &mut fixture.clients[bob].publisher;
+    assert!(publisher.send_message("_reliable", &packet(1, 100, &["PA_alice"]), now));
+    fixture.run(Duration::from_millis(200));
+    fixture.waiting[0].is_stalled = false;
+    fixture.run(Duration::from_secs(1));
+    assert_eq!(numbers(&mut fixture, alice, "_reliable"), [1]);
+}
+
+#[test]
+fn messages_cross_to_no_worker_without_participants() {
+    let mut call = with_channels(ConnectionMode::Single);
+    for client in [call.bob, call.carol] {
+        call.fixture.leave(client);
+    }
+    call.fixture.waiting[1].is_stalled = true;
+    let (now, alice) = (call.fixture.now, call.alice);
+    let publisher = &mut call.fixture.clients[alice].publisher;
+    assert!(publisher.send_message("_reliable", &packet(1, 100, &[]), now));
+    call.fixture.run(Duration::from_millis(200));
+    assert!(call.fixture.waiting[1].instructions.is_empty());
+}
+
+#[test]
 fn a_sender_waits_for_a_slower_receiver_on_another_worker_which_gets_everything() {
     const COUNT: u32 = 60;
     for is_stalled in [false, true] {
