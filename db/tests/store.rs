@@ -93,25 +93,18 @@ async fn a_command_that_ends_beside_a_long_read_does_not_hold_up_writers() {
     let command = support::open(&home, Some("encryption.key"), &clock(), Box::new(|_| {}));
     let connection = || rusqlite::Connection::open(home.path().join("conclave.db")).unwrap();
     let (reader, writer) = (connection(), connection());
-    writer.busy_timeout(Duration::ZERO).unwrap();
+    // Less than the time for which a command waits for others (5 s), and more than it needs otherwise, also on a busy machine.
+    writer.busy_timeout(Duration::from_secs(3)).unwrap();
     reader
         .execute_batch("BEGIN; SELECT count(*) FROM projects")
         .unwrap();
     create_project(&command).await;
     let closed = std::thread::spawn(move || command.close());
-    let (mut written, mut refused) = (0, 0);
     while !closed.is_finished() {
-        match writer.execute_batch("BEGIN IMMEDIATE; COMMIT") {
-            Ok(()) => written += 1,
-            Err(_) => refused += 1,
-        }
+        // If the end waited for the reader, it would keep the write lock meanwhile.
+        writer.execute_batch("BEGIN IMMEDIATE; COMMIT").unwrap();
     }
     closed.join().unwrap();
-    // If the exit had waited for the reader, it would have kept the write lock meanwhile.
-    assert!(
-        written > refused,
-        "{written} were written, {refused} refused"
-    );
 }
 
 /// Proves R-2.
