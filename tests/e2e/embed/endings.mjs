@@ -24,6 +24,7 @@ export async function screens(server, browser) {
   await window.addInitScript(KEEP_TRACKS);
   await enter(window, await linkTo(server, 'endings', 'guest'), 'Ada');
   await window.locator('.tile.own.has-picture').waitFor();
+  const microphone = await switchMicrophone(window);
   await window.locator('#microphone').click();
   await window.locator('#microphone[aria-pressed="false"]').waitFor();
   const identity = async () => (await server.call('GET', '/v1/rooms/endings/participants')).participants[0]?.identity;
@@ -36,6 +37,8 @@ export async function screens(server, browser) {
   await window.locator('#camera[aria-pressed="true"]').waitFor();
   assert.equal(await window.locator('#microphone').getAttribute('aria-pressed'), 'false', 'the microphone is on');
   await until(async () => await identity() === before, 'another participant has come back');
+  await window.locator('#microphone').click();
+  await until(async () => await microphoneOf(window) === microphone, 'another microphone is used after the rejoin');
   await server.call('DELETE', `/v1/rooms/endings/participants/${before}`);
   await ended(window, 'A moderator has removed you.', false);
   await window.locator('#to-start').click();
@@ -45,6 +48,99 @@ export async function screens(server, browser) {
   await server.call('DELETE', '/v1/rooms/endings');
   await ended(window, 'The call has ended.', false);
   await window.context().close();
+}
+
+// Chooses the last microphone of the list in the call, and returns its id.
+async function switchMicrophone(window) {
+  await window.locator('#menu-button').click();
+  await window.locator('#settings-button').click();
+  await window.locator('dialog#settings[open]').waitFor();
+  const id = await window.locator('#microphone-now option').last().getAttribute('value');
+  await window.locator('#microphone-now').selectOption(id);
+  await until(async () => await microphoneOf(window) === id, 'the microphone is not switched');
+  await window.locator('#settings [data-close]').click();
+  return id;
+}
+
+const microphoneOf = (window) => window.evaluate(() => globalThis.tracks.findLast(({ kind, readyState }) => kind === 'audio' && readyState === 'live')?.getSettings().deviceId);
+
+// Keeps the tracks of devices, which open only when `release` is called.
+const HOLD_DEVICES = () => {
+  Object.assign(globalThis, { tracks: [], requested: 0 });
+  const released = new Promise((resolve) => { globalThis.release = resolve; });
+  const real = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+  navigator.mediaDevices.getUserMedia = async (wanted) => {
+    globalThis.requested += 1;
+    await released;
+    const stream = await real(wanted);
+    globalThis.tracks.push(...stream.getTracks());
+    return stream;
+  };
+};
+
+// Devices that open after the user has left are off at once, and no further one is opened. A late response of the server adds no tile.
+export async function late(server, browser) {
+  await server.call('POST', '/v1/rooms', { name: 'late' });
+  await lateDevice(await openWindow(browser), await linkTo(server, 'late', 'guest'));
+  await lateResponse(await openWindow(browser), await linkTo(server, 'late', 'guest'));
+}
+
+async function lateDevice(window, link) {
+  await window.addInitScript(HOLD_DEVICES);
+  await enter(window, link, 'Ada');
+  // The microphone's preview, and then the microphone for the call.
+  await until(() => window.evaluate(() => globalThis.requested === 2), 'the microphone is not requested');
+  await window.locator('#leave').click();
+  await window.locator('#end').waitFor();
+  await window.evaluate(() => globalThis.release());
+  await until(() => window.evaluate(() => globalThis.tracks.length === 2), 'the microphone does not open');
+  // The client SDK would keep the device for 15 s.
+  await until(() => isReleased(window), 'the microphone is on after the end', 5_000);
+  await window.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 500); }));
+  assert.equal(await window.evaluate(() => globalThis.requested), 2, 'the camera is requested after the end');
+  assert.equal(await window.locator('#problem').textContent(), '');
+  await window.context().close();
+}
+
+async function lateResponse(window, link) {
+  let answer;
+  const held = new Promise((resolve) => { answer = resolve; });
+  let requests = 0;
+  // The first request is for the question before the join.
+  await window.route('**/call/role', async (route) => {
+    requests += 1;
+    if (requests === 2) await held;
+    await route.continue();
+  });
+  await enter(window, link, 'Ben');
+  await until(() => requests === 2, 'the permissions are not requested');
+  await window.locator('#leave').click();
+  await window.locator('#end').waitFor();
+  const response = window.waitForResponse('**/call/role');
+  answer();
+  await (await response).finished();
+  await window.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 500); }));
+  assert.equal(await window.locator('#grid .tile').count(), 0, 'the next call would have a tile of this one');
+  await window.context().close();
+}
+
+// A server that does not come back: the user has not left, and may join again.
+export async function lost(browser) {
+  const server = await Conclave.start();
+  try {
+    await server.call('POST', '/v1/rooms', { name: 'lost' });
+    const window = await openWindow(browser);
+    await window.addInitScript(KEEP_TRACKS);
+    await enter(window, await linkTo(server, 'lost', 'guest'), 'Ada');
+    await window.locator('.tile.own.has-picture').waitFor();
+    server.child.kill('SIGKILL');
+    // The client SDK tries for most of a minute.
+    await window.locator('#end').waitFor({ timeout: 120_000 });
+    await ended(window, 'The connection was lost.', true);
+    await window.context().close();
+  } finally {
+    await server.stop();
+  }
 }
 
 async function enterAgain(window) {

@@ -131,6 +131,8 @@ export class Call {
   }
 
   show() {
+    // A response may arrive after the end, and the elements may be a later call's.
+    if (this.controls.isOver) return;
     this.setTitle(this.title);
     this.stage.view = this.view();
     this.stage.show();
@@ -202,10 +204,11 @@ export class Call {
   end(code) {
     // The event also comes for a connection that never was.
     if (!this.stage) return;
-    const reason = code === undefined ? 'left' : REASONS[code] ?? 'lost';
+    // The client SDK gives no reason if it could not connect again.
+    const reason = REASONS[code] ?? 'lost';
     this.liveness.stop();
     this.timer.stop();
-    for (const { track } of this.room.localParticipant.trackPublications.values()) track?.stop();
+    this.controls.end();
     closeAll();
     clearAll();
     this.stage.clear();
