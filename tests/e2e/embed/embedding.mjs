@@ -38,6 +38,11 @@ export class Embedding {
     const accent = () => frame.evaluate(() => getComputedStyle(document.querySelector('#join .main')).backgroundColor);
     await until(async () => await accent() === 'rgb(194, 24, 91)', 'the color is not used');
     assert.equal(await frame.evaluate(() => document.documentElement.dataset.scheme), 'light');
+    // What the user has typed stays when another attribute changes.
+    await frame.locator('[name=name]').evaluate((input) => { input.value = 'Ada B'; });
+    await this.window.evaluate(() => globalThis.call.style.setProperty('--conclave-accent', '#1a237e'));
+    await until(async () => await accent() === 'rgb(26, 35, 126)', 'the changed color is not used');
+    assert.equal(await frame.locator('[name=name]').inputValue(), 'Ada B');
     return frame;
   }
 
@@ -50,7 +55,7 @@ export class Embedding {
     const joined = await eventOf(window, 'joined');
     assert.equal(joined.room, room);
     assert.equal(joined.role, 'guest');
-    assert.match(joined.identity, /^Ada-/);
+    assert.match(joined.identity, /^Ada-B-/);
     assert.equal(await frame.locator('#chat-button').isVisible(), false, 'there is a chat');
     assert.equal(await frame.locator('#layout').getAttribute('data-other'), 'grid');
     const other = await server.join(room, 'bob', 'guest', [['audio', 'microphone']]);
@@ -59,8 +64,15 @@ export class Embedding {
     assert.equal((await eventOf(window, 'role-changed')).role, 'host');
     await this.methods(frame);
     await this.changes(frame);
+    // A code that is given in the call is for the next one.
+    const next = await this.code(room, 'guest');
+    await window.evaluate((code) => globalThis.call.setAttribute('code', code), next);
     assert.equal(await call(window, 'leave'), 'done');
     assert.deepEqual(await eventOf(window, 'left'), { room, reason: 'left' });
+    await frame.locator('#to-start').waitFor();
+    await frame.locator('#to-start').evaluate((button) => button.click());
+    await frame.locator('#lobby').waitFor();
+    assert.equal(await frame.locator('[name=code]').inputValue(), next);
     await server.leave(other);
   }
 

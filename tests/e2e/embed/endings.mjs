@@ -31,8 +31,12 @@ export async function screens(server, browser) {
   const before = await identity();
   await window.locator('#leave').click();
   await ended(window, 'You have left the call.', true);
-  // As the same participant, with the devices as they were.
+  // As the same participant, with the devices as they were. The form, which would open devices beside those of the call, is not offered
+  // meanwhile.
+  const answer = await hold(window, () => true);
   await window.locator('#rejoin').click();
+  await window.locator('#to-start:disabled').waitFor();
+  answer();
   await window.locator('#call').waitFor();
   await window.locator('#camera[aria-pressed="true"]').waitFor();
   assert.equal(await window.locator('#microphone').getAttribute('aria-pressed'), 'false', 'the microphone is on');
@@ -85,6 +89,17 @@ export async function late(server, browser) {
   await lateResponse(await openWindow(browser), await linkTo(server, 'late', 'guest'));
 }
 
+// Holds requests for the permissions, as `isHeld` says for each, until the function that this returns is called.
+async function hold(window, isHeld) {
+  let answer;
+  const held = new Promise((resolve) => { answer = resolve; });
+  await window.route('**/call/role', async (route) => {
+    if (isHeld()) await held;
+    await route.continue();
+  });
+  return answer;
+}
+
 async function lateDevice(window, link) {
   await window.addInitScript(HOLD_DEVICES);
   await enter(window, link, 'Ada');
@@ -103,14 +118,11 @@ async function lateDevice(window, link) {
 }
 
 async function lateResponse(window, link) {
-  let answer;
-  const held = new Promise((resolve) => { answer = resolve; });
   let requests = 0;
   // The first request is for the question before the join.
-  await window.route('**/call/role', async (route) => {
+  const answer = await hold(window, () => {
     requests += 1;
-    if (requests === 2) await held;
-    await route.continue();
+    return requests === 2;
   });
   await enter(window, link, 'Ben');
   await until(() => requests === 2, 'the permissions are not requested');

@@ -17,11 +17,11 @@ export async function known(server, site, browser, folder) {
   else console.log('skipped starting a recording, since ffmpeg is not installed');
 }
 
-// A user who declines to be recorded stays in the lobby.
+// A user who declines to be recorded stays in the lobby, also with a code that has one use, and on the screen of the end.
 async function before(server, site, browser, folder) {
   const window = await openWindow(browser);
   await window.goto(`${site.origin}/`);
-  const { code } = await server.call('POST', '/v1/rooms/recorded/codes', { role: 'guest' });
+  const { code } = await server.call('POST', '/v1/rooms/recorded/codes', { role: 'guest', max_uses: 1 });
   await embed(window, { code, name: 'Ada' });
   const frame = await frameOf(window, server.api);
   await until(async () => await frame.locator('[name=name]').inputValue() === 'Ada', 'the name is not used');
@@ -41,6 +41,15 @@ async function before(server, site, browser, folder) {
   await eventOf(window, 'joined');
   assert.deepEqual(await eventOf(window, 'recording-changed'), { recording: true, broadcast: false });
   await frame.locator('#recording-tag').waitFor();
+  await frame.locator('#leave').evaluate((button) => button.click());
+  await frame.locator('#end').waitFor();
+  for (const index of [1, 0]) {
+    await until(() => frame.locator('#rejoin').isEnabled(), 'one cannot join again');
+    await frame.locator('#rejoin').evaluate((button) => button.click());
+    await question.waitFor();
+    await answer(index);
+  }
+  await until(async () => (await window.evaluate(() => events)).filter(([name]) => name === 'joined').length === 2, 'the user is not back');
   await window.context().close();
 }
 
