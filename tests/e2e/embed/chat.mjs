@@ -42,6 +42,7 @@ export async function chat(server, browser) {
   await phone.locator('#notice p', { hasText: 'Ben: Shall we begin?' }).waitFor();
   await unread(ada, ben, phone);
   await directions(phone, ada);
+  await twice(ben, ada);
   await leaving(ada, phone);
   await reactions(ada, ben);
   for (const window of [ada, ben]) await window.context().close();
@@ -71,6 +72,18 @@ async function directions(phone, ada) {
   const found = await ada.evaluate(() => ['#messages li:last-child p', '#messages li:last-child .from', '#messages li:first-child p']
     .map((selector) => getComputedStyle(document.querySelector(selector)).direction));
   assert.deepEqual(found, ['rtl', 'rtl', 'ltr']);
+}
+
+// A key that is pressed twice sends the message once.
+async function twice(ben, ada) {
+  await ben.locator('#send').evaluate((form) => {
+    form.text.value = 'Only once';
+    form.requestSubmit();
+    form.requestSubmit();
+  });
+  await write(ben, 'And on');
+  await ada.locator('#messages p', { hasText: 'And on' }).waitFor({ state: 'attached' });
+  assert.equal((await messages(ada)).filter(([, text]) => text === 'Only once').length, 1);
 }
 
 // Joining and leaving add no line to the chat.

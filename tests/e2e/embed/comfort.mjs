@@ -168,7 +168,23 @@ export async function embedded(server, site, browser) {
   await window.evaluate(() => { globalThis.call.setAttribute('style', 'height: 600px; --conclave-radius: 100vw; --conclave-font: url(x); --conclave-tile: 3px'); });
   await until(() => frame.evaluate(() => getComputedStyle(document.querySelector('.tile')).borderRadius === '12px'), 'a radius that is none is used');
   assert.doesNotMatch(await frame.evaluate(() => document.documentElement.style.cssText), /url|vw/);
+  await lateLink(window, copy);
   await window.context().close();
+}
+
+// A link that is made after the element was removed is for nobody.
+async function lateLink(window, copy) {
+  const failures = [];
+  window.on('pageerror', ({ message }) => failures.push(message));
+  await window.evaluate(() => { globalThis.call.inviteLink = () => new Promise((resolve) => { globalThis.give = resolve; }); });
+  await copy();
+  await until(() => window.evaluate(() => typeof globalThis.give === 'function'), 'no link is requested');
+  await window.evaluate(async () => {
+    globalThis.call.remove();
+    globalThis.give('https://school.example/');
+    await new Promise((resolve) => { setTimeout(resolve, 200); });
+  });
+  assert.deepEqual(failures, []);
 }
 
 // Signalling works and media is blocked: the page names media as the cause.

@@ -125,6 +125,11 @@ export class Embedding {
     await (await late).finished();
     await frame.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
     assert.equal(await frame.locator('html').getAttribute('lang'), 'sw', 'the language before is back');
+    const named = await frame.evaluate(() => [
+      document.querySelector('.tile.own .name').textContent,
+      ...['.tile:not(.own) .actions button', '#people-button'].map((selector) => document.querySelector(selector).getAttribute('aria-label')),
+    ]);
+    for (const [index, wanted] of [/^Ada B \(wewe\)$/, /: Bob Adeyemi$/, /\(2\)$/].entries()) assert.match(named[index], wanted);
   }
 
   // With a room token nothing is asked; the end of the room is an event; what admits to nothing is an error.

@@ -142,6 +142,13 @@ export class Call {
     this.controls.offer(this.offered);
   }
 
+  // Shows the texts with values in another language, such as the names of buttons for a participant.
+  translate() {
+    if (!this.controls) return;
+    this.show();
+    this.chat.count(this.chat.unread);
+  }
+
   offer(controls) {
     this.offered = controls;
     this.controls?.offer(controls);

@@ -70,11 +70,13 @@ export class Chat {
       problem(text('chat-too-long', { most: LONGEST, bytes: bytes.length }));
       return;
     }
+    // The field is free at once: the message may take a while, as where the connection is interrupted, and the user writes on.
+    this.form.reset();
     try {
       await this.room.localParticipant.publishData(bytes, { reliable: true, topic: TOPIC });
       this.add(text('you'), this.room.localParticipant.identity, message);
-      this.form.reset();
     } catch (error) {
+      this.form.text.value ||= message;
       problem(text('chat-not-sent', { reason: error.message }));
     }
   }

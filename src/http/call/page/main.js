@@ -256,6 +256,7 @@ fillIcons(document);
 bindDialogs();
 bindShortcuts();
 offerLanguages();
+onLanguage(() => call?.translate());
 const started = speak([remembered().language, ...navigator.languages]).then(() => {
   // Otherwise the page around this one decides.
   if (parent.decides) return;
