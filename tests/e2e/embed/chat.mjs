@@ -27,7 +27,8 @@ export async function chat(server, browser) {
   const phone = await openWindow(browser, PHONE);
   await enter(phone, await linkTo(server, 'chat', 'guest'), 'أحمد');
   await ada.locator('#notice p', { hasText: 'Ben has joined.' }).waitFor();
-  await ada.locator('#notice p', { hasText: 'أحمد has joined.' }).waitFor();
+  const direction = ada.locator('#notice p', { hasText: 'أحمد has joined.' }).evaluate((shown) => getComputedStyle(shown).direction);
+  assert.equal(await direction, 'ltr', 'an English sentence is written from right to left');
   for (const window of [ada, ben, phone]) assert.equal(await window.locator('#chat').isVisible(), false, 'the chat is open before anybody writes');
   await write(ben, 'Good morning');
   await write(ben, 'Shall we begin?');

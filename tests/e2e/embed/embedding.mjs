@@ -40,10 +40,20 @@ export class Embedding {
     assert.equal(await frame.evaluate(() => document.documentElement.dataset.scheme), 'light');
     // What the user has typed stays when another attribute changes.
     await frame.locator('[name=name]').evaluate((input) => { input.value = 'Ada B'; });
+    await this.language(frame, 'de');
     await this.window.evaluate(() => globalThis.call.style.setProperty('--conclave-accent', '#1a237e'));
     await until(async () => await accent() === 'rgb(26, 35, 126)', 'the changed color is not used');
     assert.equal(await frame.locator('[name=name]').inputValue(), 'Ada B');
+    await frame.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 500); }));
+    assert.equal(await frame.locator('html').getAttribute('lang'), 'de', 'the language before is back');
+    await this.language(frame, 'fr');
     return frame;
+  }
+
+  // The user chooses another language.
+  async language(frame, language) {
+    await frame.locator('#language').selectOption(language);
+    await until(async () => await frame.locator('html').getAttribute('lang') === language, `the language is not ${language}`);
   }
 
   // From joining to leaving, with an event for each change and a method for each button.
@@ -109,12 +119,12 @@ export class Embedding {
   // Changes attributes during the call. Texts of the previous language, which arrive after the new language's texts, change nothing.
   async changes(frame) {
     const { window } = this;
-    const [late, wanted] = ['fr', 'sw'].map((language) => window.waitForResponse(`**/call/${language}.json`));
-    await window.route('**/call/fr.json', async (route) => { await wanted; await route.continue(); });
+    const [late, wanted] = ['es', 'sw'].map((language) => window.waitForResponse(`**/call/${language}.json`));
+    await window.route('**/call/es.json', async (route) => { await wanted; await route.continue(); });
     await window.evaluate(() => {
       globalThis.call.setAttribute('layout', 'grid');
       globalThis.call.setAttribute('chat', 'on');
-      globalThis.call.setAttribute('language', 'sw');
+      for (const language of ['es', 'sw']) globalThis.call.setAttribute('language', language);
       globalThis.call.setAttribute('title', 'Somo');
     });
     assert.equal(await (await frame.frameElement()).getAttribute('title'), 'Somo', 'the title of the frame stays');

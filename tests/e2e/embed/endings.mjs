@@ -87,6 +87,7 @@ export async function late(server, browser) {
   await server.call('POST', '/v1/rooms', { name: 'late' });
   await lateDevice(await openWindow(browser), await linkTo(server, 'late', 'guest'));
   await lateResponse(await openWindow(browser), await linkTo(server, 'late', 'guest'));
+  await noAnswer(await openWindow(browser), await linkTo(server, 'late', 'guest'));
 }
 
 // Holds requests for the permissions, as `isHeld` says for each, until the function that this returns is called.
@@ -114,6 +115,17 @@ async function lateDevice(window, link) {
   await window.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 500); }));
   assert.equal(await window.evaluate(() => globalThis.requested), 2, 'the camera is requested after the end');
   assert.equal(await window.locator('#problem').textContent(), '');
+  await window.context().close();
+}
+
+// A user who leaves without an answer to the browser's question can join again.
+async function noAnswer(window, link) {
+  await window.addInitScript(HOLD_DEVICES);
+  await enter(window, link, 'Cleo');
+  await until(() => window.evaluate(() => globalThis.requested === 2), 'the microphone is not requested');
+  await window.locator('#leave').click();
+  await window.locator('#to-start').click();
+  await window.locator('#join .main:enabled').waitFor();
   await window.context().close();
 }
 

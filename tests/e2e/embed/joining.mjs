@@ -100,10 +100,13 @@ export async function direct(server, site, browser) {
   await server.call('POST', '/v1/rooms', { name: 'direct' });
   const { code } = await server.call('POST', '/v1/rooms/direct/codes', { role: 'guest' });
   const window = await openWindow(browser);
+  // The focus is in the page around the call.
+  await window.addInitScript(() => { if (globalThis !== globalThis.top) document.hasFocus = () => false; });
   await window.goto(`${site.origin}/`);
   await embed(window, { code, name: 'Ada', 'skip-lobby': '', 'start-muted': '', 'start-camera-off': '' });
   assert.equal((await eventOf(window, 'joined')).name, 'Ada');
   const frame = window.frames().find((one) => one.url().startsWith(`${server.api}/call`));
+  assert.equal(await frame.evaluate(() => document.activeElement === document.body), true, 'the call takes the focus');
   const pressed = (id) => frame.locator(`#${id}`).getAttribute('aria-pressed');
   assert.deepEqual([await pressed('microphone'), await pressed('camera')], ['false', 'false']);
   // The embedding page's settings do not replace the user's choice.

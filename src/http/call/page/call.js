@@ -70,7 +70,8 @@ export class Call {
     return { room: this.roomName, ...this.describe(this.room.localParticipant) };
   }
 
-  // Connects. Throws if the connection is refused or fails; nothing of the call remains then.
+  // Connects. Throws if the connection is refused or fails; nothing of the call remains then. The devices start later: browsers ask for them,
+  // and the user may leave without an answer.
   async join() {
     const { room, granted } = this;
     await room.connect(granted.url, granted.token);
@@ -89,8 +90,17 @@ export class Call {
     this.fullScreen = new FullScreen();
     this.timer = new Timer();
     this.start();
+    this.learn();
+    this.startDevices();
+  }
+
+  // Requests the permissions, for which the server's rate limit may demand a wait.
+  async learn() {
     await this.moderation.refresh();
-    if (room.isRecording) this.recording.learn();
+    if (this.room.isRecording && !this.controls.isOver) this.recording.learn();
+  }
+
+  async startDevices() {
     await this.controls.useSpeaker(this.wishes.speakerId);
     await this.controls.startDevices(this.wishes);
   }
@@ -125,8 +135,8 @@ export class Call {
     this.liveness.start();
     this.showConnection();
     this.show();
-    // Where the form was, the focus would be lost.
-    element('microphone').focus({ preventScroll: true });
+    // Where the form was, the focus would be lost. If it is in the page around this one, it stays there.
+    if (document.hasFocus()) element('microphone').focus({ preventScroll: true });
     this.emit('joined', this.self());
   }
 

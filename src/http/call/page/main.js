@@ -185,7 +185,9 @@ function toLobby() {
 async function setUp({ code, token, url, name, title = '', layout, chat, language, styles, 'max-tiles': tiles = '', controls = '', ...switches }) {
   await started;
   useStyles(styles);
-  if (language) speak([language]);
+  // The user may have chosen another language since.
+  if (language && language !== wishes.language) speak([language]);
+  wishes.language = language;
   if (LAYOUTS.includes(layout) && layout !== wishes.layout) {
     wishes.layout = layout;
     call?.setLayout(layout);
