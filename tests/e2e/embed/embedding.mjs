@@ -139,7 +139,7 @@ export class Embedding {
       document.querySelector('.tile.own .name').textContent,
       ...['.tile:not(.own) .actions button', '#people-button'].map((selector) => document.querySelector(selector).getAttribute('aria-label')),
     ]);
-    for (const [index, wanted] of [/^Ada B \(wewe\)$/, /: Bob Adeyemi$/, /\(2\)$/].entries()) assert.match(named[index], wanted);
+    for (const [index, pattern] of [/^Ada B \(wewe\)$/, /: Bob Adeyemi$/, /\(2\)$/].entries()) assert.match(named[index], pattern);
   }
 
   // With a room token nothing is asked; the end of the room is an event; what admits to nothing is an error.
