@@ -120,7 +120,22 @@ async function details(server, browser, page, folder) {
   if (folder) await page.screenshot({ path: `${folder}/details.png` });
   await page.keyboard.press('Escape');
   await page.locator('dialog[open]').waitFor({ state: 'detached' });
+  assert.equal(await other.evaluate(adviceChanges), 1, 'the advice is read aloud again and again');
   await other.context().close();
+}
+
+// Opens the details of a call with a poor connection for three seconds, and counts the changes of the advice.
+async function adviceChanges() {
+  const { Details } = await import('/call/details.js');
+  const details = new Details({ localParticipant: { connectionQuality: 'poor' }, remoteParticipants: new Map() });
+  let changes = 0;
+  const observer = new MutationObserver((records) => { changes += records.length; });
+  observer.observe(document.querySelector('#details-advice'), { childList: true });
+  details.open();
+  await new Promise((resolve) => { setTimeout(resolve, 3_000); });
+  document.querySelector('#details').close();
+  observer.disconnect();
+  return changes;
 }
 
 // The processing of the microphone is chosen in the call, and kept.

@@ -61,6 +61,11 @@ export class Call {
     });
   }
 
+  // Known as soon as messages can arrive, which may be before the connection is complete.
+  get roomName() {
+    return this.room.name.replace(/^prj_[0-9a-f]+\./, '');
+  }
+
   describe(participant) {
     return { identity: participant.identity, name: nameOf(participant), role: roleOf(participant) || null };
   }
@@ -75,7 +80,6 @@ export class Call {
   async join() {
     const { room, granted } = this;
     await room.connect(granted.url, granted.token);
-    this.roomName = room.name.replace(/^prj_[0-9a-f]+\./, '');
     this.moderation = new Moderation(room, new Moderator(this.roomName, () => room.engine?.token ?? granted.token), () => this.show());
     this.stage = new Stage(room, this.view(), { layout: this.layout, most: this.wishes.mostTiles });
     this.panels = new Panels();
@@ -167,7 +171,7 @@ export class Call {
   // Shows the title: from the embedding page, or else from the room's metadata, or else the room's name.
   setTitle(title) {
     this.title = title;
-    const shown = title || this.moderation?.title || this.roomName || '';
+    const shown = title || this.moderation?.title || this.roomName;
     element('room-name').textContent = shown;
     element('room-name').title = shown;
   }
