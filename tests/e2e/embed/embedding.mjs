@@ -142,6 +142,42 @@ export class Embedding {
     for (const [index, pattern] of [/^Ada B \(wewe\)$/, /: Bob Adeyemi$/, /\(2\)$/].entries()) assert.match(named[index], pattern);
   }
 
+  // Attributes that change while the call connects are used in it.
+  async connecting(room) {
+    const { server } = this;
+    const window = await openWindow(this.browser, { complaints: this.complaints });
+    await window.addInitScript(() => {
+      const connected = new Promise((resolve) => { globalThis.connect = resolve; });
+      const real = RTCPeerConnection.prototype.setRemoteDescription;
+      RTCPeerConnection.prototype.setRemoteDescription = async function held(...given) {
+        globalThis.isConnecting = true;
+        await connected;
+        return real.apply(this, given);
+      };
+    });
+    await window.goto(`${this.site.origin}/`);
+    const others = await Promise.all(['bob', 'dan'].map((identity) => server.join(room, identity, 'guest')));
+    await embed(window, { code: await this.code(room, 'guest'), name: 'Ada' });
+    const frame = await frameOf(window, server.api);
+    await until(async () => await frame.locator('[name=name]').inputValue() === 'Ada', 'the name is not used');
+    await submit(frame);
+    await until(() => frame.evaluate(() => globalThis.isConnecting), 'the call does not connect');
+    await window.evaluate(() => {
+      for (const [name, value] of [['layout', 'speaker'], ['chat', 'off'], ['max-tiles', '1'], ['title', 'Somo']]) globalThis.call.setAttribute(name, value);
+    });
+    // The response comes after the attributes.
+    assert.equal(await call(window, 'mute'), 'no_call');
+    await frame.evaluate(() => globalThis.connect());
+    await eventOf(window, 'joined');
+    assert.equal(await frame.locator('#room-name').innerText(), 'Somo');
+    assert.equal(await frame.locator('#chat-button').isVisible(), false, 'there is a chat');
+    assert.equal(await frame.locator('#layout').getAttribute('data-other'), 'grid');
+    // The large one and one beside it.
+    assert.equal(await frame.locator('.tile').count(), 2);
+    for (const sid of others) await server.leave(sid);
+    await window.context().close();
+  }
+
   // With a room token nothing is asked; the end of the room is an event; what admits to nothing is an error.
   async end(room) {
     const { window, server } = this;

@@ -67,6 +67,7 @@ async function embedded(server, site, browser, name) {
     await server.call('POST', '/v1/rooms', { name: room });
     await embedding.open();
     await embedding.call(room);
+    await embedding.connecting(room);
     await embedding.end(room);
     await embedding.close();
     return embedding.complaints;

@@ -36,7 +36,7 @@ export class Call {
   // `granted` is a room token with its URL; `wishes` are the devices, the layout, a title, and whether there is a chat. `emit` sends events
   // to an embedding page, and `onEnd` gets the reason of the end, with the token and the devices for a rejoin.
   constructor(granted, wishes, { emit, onEnd }) {
-    Object.assign(this, { granted, wishes, emit, onEnd, layout: wishes.layout, offered: wishes.controls });
+    Object.assign(this, { granted, wishes, emit, onEnd, layout: wishes.layout, title: wishes.title, offered: wishes.controls });
     const device = (id) => (id ? { deviceId: id } : undefined);
     this.room = new Room({
       adaptiveStream: true, dynacast: true,
@@ -130,7 +130,7 @@ export class Call {
     element('lobby').hidden = true;
     element('end').hidden = true;
     element('call').hidden = false;
-    this.setTitle(this.wishes.title);
+    this.setTitle(this.title);
     this.controls.showLayout(this.layout);
     this.controls.showAudio();
     this.panels.show('');
@@ -176,10 +176,21 @@ export class Call {
     element('room-name').title = shown;
   }
 
+  // The embedding page may change this and the following while the call connects.
   setLayout(layout) {
     this.layout = layout;
-    this.stage.setLayout(layout);
-    this.controls.showLayout(layout);
+    this.stage?.setLayout(layout);
+    this.controls?.showLayout(layout);
+  }
+
+  setMost(most) {
+    this.wishes.mostTiles = most;
+    this.stage?.setMost(most);
+  }
+
+  offerChat(isOffered) {
+    this.wishes.chat = isOffered;
+    this.chat?.offer(isOffered);
   }
 
   showHand(participant, isRaised) {

@@ -196,10 +196,10 @@ async function setUp({ code, token, url, name, title = '', layout, chat, languag
   call?.setTitle(title);
   if ((chat !== 'off') !== wishes.chat) {
     wishes.chat = chat !== 'off';
-    call?.chat.offer(wishes.chat);
+    call?.offerChat(wishes.chat);
   }
   wishes.mostTiles = /^[1-9]\d*$/.test(tiles) ? Math.min(Number(tiles), TILES.most) : TILES.usual;
-  call?.stage?.setMost(wishes.mostTiles);
+  call?.setMost(wishes.mostTiles);
   wishes.controls = controls.split(/[\s,]+/).filter(Boolean);
   call?.offer(wishes.controls);
   offerInvite('');
