@@ -87,12 +87,15 @@ async function twice(ben, ada) {
   assert.equal((await messages(ada)).filter(([, text]) => text === 'Only once').length, 1);
 }
 
-// Joining and leaving add no line to the chat.
+// Joining and leaving add no line to the chat, and who leaves is no longer heard.
 async function leaving(ada, phone) {
+  const heard = () => ada.evaluate(() => document.querySelectorAll('body > audio').length);
+  await until(async () => await heard() === 2, 'not both others are heard');
   const count = (await messages(ada)).length;
   await phone.context().close();
   await ada.locator('#notice p', { hasText: 'أحمد has left.' }).waitFor();
   assert.equal((await messages(ada)).length, count);
+  await until(async () => await heard() === 1, 'the audio of a participant that has left is kept');
 }
 
 async function reactions(ada, ben) {
