@@ -148,6 +148,46 @@ async function lateResponse(window, link) {
   await window.context().close();
 }
 
+// After a new connection, participants who were there all the time have neither left nor joined.
+export async function renewed(server, site, browser) {
+  await server.call('POST', '/v1/rooms', { name: 'renewed' });
+  await server.join('renewed', 'carol', 'guest', [['audio', 'microphone']]);
+  const { code } = await server.call('POST', '/v1/rooms/renewed/codes', { role: 'guest' });
+  const window = await openWindow(browser);
+  await window.goto(`${site.origin}/`);
+  await embed(window, { code, name: 'Ada' });
+  const frame = await frameOf(window, server.api);
+  await until(async () => await frame.locator('[name=name]').inputValue() === 'Ada', 'the name is not used');
+  await frame.evaluate(keepRoomAndNotices);
+  await submit(frame);
+  await eventOf(window, 'joined');
+  await until(async () => await frame.locator('.tile').count() === 2, 'there are not two tiles');
+  await frame.evaluate(() => globalThis.room.simulateScenario('full-reconnect'));
+  const notices = () => frame.evaluate(() => globalThis.notices);
+  await until(async () => (await notices()).includes('The connection is back.'), 'the connection does not come back');
+  await server.join('renewed', 'dora', 'guest');
+  // Later notices would come with this one.
+  await until(async () => (await notices()).some((text) => text.includes('Dora')), 'nobody has joined');
+  assert.deepEqual((await notices()).filter((text) => /has joined|has left|have joined|have left/.test(text)), ['Dora Adeyemi has joined.']);
+  const joined = (await window.evaluate(() => events)).filter(([name]) => name === 'participant-joined');
+  assert.deepEqual(joined.map(([, { identity }]) => identity), ['dora']);
+  await window.context().close();
+}
+
+// Keeps the next call's room of the client SDK, and the texts of all notices.
+function keepRoomAndNotices() {
+  const { on } = LivekitClient.Room.prototype;
+  LivekitClient.Room.prototype.on = function kept(...given) {
+    globalThis.room = this;
+    return on.apply(this, given);
+  };
+  globalThis.notices = [];
+  const observer = new MutationObserver((records) => {
+    for (const { addedNodes } of records) globalThis.notices.push(...[...addedNodes].map(({ textContent }) => textContent));
+  });
+  observer.observe(document.querySelector('#notice'), { childList: true });
+}
+
 // A server that does not come back: the user has not left, and may join again.
 export async function lost(browser) {
   const server = await Conclave.start();

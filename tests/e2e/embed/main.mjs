@@ -101,6 +101,7 @@ async function ways(browser, name, folder) {
     await part(`${name}: controls and the time`, () => large.controls(server, site, browser));
     await part(`${name}: the end of a call releases the devices`, () => endings.screens(server, browser));
     await part(`${name}: devices and responses that come after the end`, () => endings.late(server, browser));
+    await part(`${name}: a new connection to the same call`, () => endings.renewed(server, site, browser));
     await part(`${name}: a maximum duration ends a call after a notice`, () => endings.duration(server, site, browser));
     await part(`${name}: without settings, pages of this machine show the call`, () => hostile.unset(browser));
     await part(`${name}: shortcuts, hints and details`, () => comfort.helps(server, browser, folder));

@@ -52,7 +52,6 @@ export class Call {
     const { room } = this;
     room.on(RoomEvent.ConnectionStateChanged, () => this.showConnection());
     room.on(RoomEvent.Disconnected, (reason) => this.end(reason));
-    room.on(RoomEvent.ParticipantConnected, (one) => this.emit('participant-joined', this.describe(one)));
     room.on(RoomEvent.ParticipantAttributesChanged, (changed, participant) => {
       if ('svc.role' in changed) this.roleChanged(participant);
     });
@@ -88,7 +87,7 @@ export class Call {
     this.controls = new Controls(room, { hands: this.hands, leave: () => this.askToLeave(), setLayout: (layout) => this.setLayout(layout) });
     this.recording = new Recording(room, { moderation: this.moderation, layout: () => this.layout, emit: this.emit });
     this.reactions = new Reactions(room, (participant) => this.stage.tileOf(participant)?.root);
-    this.arrivals = new Arrivals(room);
+    this.arrivals = new Arrivals(room, (one) => this.emit('participant-joined', this.describe(one)));
     this.details = new Details(room);
     this.talking = new Talking(room);
     this.fullScreen = new FullScreen();
