@@ -148,7 +148,7 @@ async function lateResponse(window, link) {
   await window.context().close();
 }
 
-// After a new connection, participants who were there all the time have neither left nor joined.
+// After a new connection, participants who were there all the time have neither left nor joined, and are listed as they are.
 export async function renewed(server, site, browser) {
   await server.call('POST', '/v1/rooms', { name: 'renewed' });
   await server.join('renewed', 'carol', 'guest', [['audio', 'microphone']]);
@@ -162,6 +162,10 @@ export async function renewed(server, site, browser) {
   await submit(frame);
   await eventOf(window, 'joined');
   await until(async () => await frame.locator('.tile').count() === 2, 'there are not two tiles');
+  const togglePeople = () => frame.locator('#people-button').evaluate((button) => button.click());
+  await togglePeople();
+  await frame.locator('.attendee', { hasText: 'Carol' }).waitFor();
+  await togglePeople();
   await frame.evaluate(() => globalThis.room.simulateScenario('full-reconnect'));
   const notices = () => frame.evaluate(() => globalThis.notices);
   await until(async () => (await notices()).includes('The connection is back.'), 'the connection does not come back');
@@ -171,6 +175,9 @@ export async function renewed(server, site, browser) {
   assert.deepEqual((await notices()).filter((text) => /has joined|has left|have joined|have left/.test(text)), ['Dora Adeyemi has joined.']);
   const joined = (await window.evaluate(() => events)).filter(([name]) => name === 'participant-joined');
   assert.deepEqual(joined.map(([, { identity }]) => identity), ['dora']);
+  await togglePeople();
+  await frame.locator('.attendee', { hasText: 'Carol' }).waitFor();
+  assert.equal(await frame.locator('.attendee', { hasText: 'Carol' }).locator('.muted').count(), 0, 'a participant with a microphone is listed as muted');
   await window.context().close();
 }
 

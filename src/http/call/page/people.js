@@ -96,7 +96,8 @@ export class People {
   }
 
   row(participant) {
-    if (!this.rows.has(participant.sid)) {
+    // After a new connection, the client SDK has another object for a participant who is still there.
+    if (this.rows.get(participant.sid)?.participant !== participant) {
       const { moderation } = this;
       this.rows.set(participant.sid, new Row(participant, {
         mute: (one) => moderation.muteSource(one, Track.Source.Microphone), more: (one) => moderation.show(one),
