@@ -164,6 +164,10 @@ export async function controls(server, site, browser) {
   const frame = window.frames().find((one) => one.url().startsWith(`${server.api}/call`));
   const shown = () => frame.evaluate(() => [...document.querySelectorAll('#call [data-control], #menu-button')].filter((one) => one.checkVisibility()).map(({ id }) => id));
   assert.deepEqual(await shown(), ['microphone', 'camera', 'leave']);
+  // Nor does a message open the chat.
+  await server.call('POST', '/v1/rooms/controls/send-data', { data: Buffer.from('Good morning').toString('base64'), topic: 'chat' });
+  await frame.locator('#notice p', { hasText: 'Good morning' }).waitFor();
+  assert.equal(await frame.locator('#chat').isVisible(), false, 'the chat opens without its control');
   await window.evaluate(() => globalThis.call.removeAttribute('controls'));
   await until(async () => (await shown()).includes('people-button'), 'the controls do not come back');
   for (const id of ['menu-button', 'chat-button', 'hand']) assert.equal((await shown()).includes(id), true, id);

@@ -99,6 +99,13 @@ async function byRole(server, browser) {
   await host.locator('#new-broadcast button').click();
   assert.equal(await host.locator('dialog#broadcast-dialog[open]').isVisible(), true, 'an address that is none is taken');
   await host.locator('#broadcast-dialog [data-close]').click();
+  // A broadcast that is refused leaves no stream key in the page.
+  await host.route('**/broadcasts', (route) => route.fulfill({ status: 422, contentType: 'application/json', body: '{"error": {"code": "x", "message": "not there"}}' }));
+  await choose('broadcast', 'Broadcast the call');
+  await host.locator('#new-broadcast [name=address]').fill('rtmps://live.example.org/app/key');
+  await host.locator('#new-broadcast button').click();
+  await host.locator('#problem', { hasText: 'not there' }).waitFor();
+  assert.equal(await host.locator('#new-broadcast [name=address]').inputValue(), '');
   assert.equal((await server.call('GET', '/v1/broadcasts?room=by-role')).broadcasts.length, 0);
   for (const window of [host, guest]) await window.context().close();
 }

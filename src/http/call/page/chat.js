@@ -94,8 +94,8 @@ export class Chat {
     const heading = follows ? [] : [make('div', { className: 'heading' }, make('bdi', { className: 'from', textContent: from }), timeOf(at))];
     this.append(make('li', { className: follows ? 'follows' : '' }, ...heading, make('p', { dir: 'auto' }, ...withLinks(message))));
     if (this.isOpen || !this.isOffered) return;
-    // The first message opens the chat where it covers nothing.
-    if (!this.wasOpen && this.panels.opened === '' && WIDE.matches) {
+    // The first message opens the chat where it covers nothing, unless the embedding page has left its button out.
+    if (!this.wasOpen && this.panels.opened === '' && WIDE.matches && !this.button.classList.contains('not-offered')) {
       this.panels.show('chat');
       return;
     }
