@@ -38,7 +38,7 @@ export class Embedding {
     const accent = () => frame.evaluate(() => getComputedStyle(document.querySelector('#join .main')).backgroundColor);
     await until(async () => await accent() === 'rgb(194, 24, 91)', 'the color is not used');
     assert.equal(await frame.evaluate(() => document.documentElement.dataset.scheme), 'light');
-    // What the user has typed stays when another attribute changes.
+    // Typed text stays when another attribute changes.
     await frame.locator('[name=name]').evaluate((input) => { input.value = 'Ada B'; });
     await this.language(frame, 'de');
     await this.window.evaluate(() => globalThis.call.style.setProperty('--conclave-accent', '#1a237e'));

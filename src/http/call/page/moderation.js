@@ -25,7 +25,7 @@ export class Moderation {
     });
   }
 
-  // Asks the server anew, as after a change of the own role. A request that fails, as while the connection is interrupted, changes nothing.
+  // Requests the abilities anew, as after a change of the own role. A request that fails, as while the connection is interrupted, changes nothing.
   async refresh() {
     Object.assign(this, await this.moderator.abilities().catch(() => ({})));
     this.onChange();

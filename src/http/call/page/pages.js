@@ -28,7 +28,7 @@ export class Pages {
   show() {
     element('pages').hidden = this.count === 1;
     const [before, after] = ['page-before', 'page-after'].map(element);
-    // First the one that may get the focus.
+    // The button that may get the focus has to be enabled first.
     if (this.index > 0) before.disabled = false;
     disable(after, this.index === this.count - 1, before);
     disable(before, this.index === 0, after);
