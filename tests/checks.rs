@@ -289,6 +289,59 @@ fn a_check_names_the_slowest_tests_and_keeps_the_status_of_what_it_times() {
     assert_eq!(Outcome::of(&tests(101)).result("tests"), "FAILED");
 }
 
+#[test]
+fn the_files_of_a_report_do_not_change_the_commit_that_the_next_part_measures() {
+    let program = r#"
+import os, subprocess, sys, tempfile
+from pathlib import Path
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from e2e import runner
+# A hook of git has variables that name its repository.
+for name in [name for name in os.environ if name.startswith("GIT_")]:
+    del os.environ[name]
+os.environ["GIT_CEILING_DIRECTORIES"] = tempfile.gettempdir()
+with tempfile.TemporaryDirectory() as folder:
+    root = Path(folder)
+    def git(*words):
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *who, *words], cwd=root, check=True, capture_output=True)
+    def found():
+        return runner.measured_commit(root)
+    report = ["docs/performance.json", "docs/performance.md", "docs/plot.svg"]
+    sources = ["docs/diagrams/a.svg", "src.rs"]
+    (root / "docs/diagrams").mkdir(parents=True)
+    for name in report + sources:
+        (root / name).write_text("1")
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-q", "-m", "One")
+    commit = found()
+    assert len(commit) == 8, commit
+    for name in report:
+        (root / name).write_text("2")
+        assert found() == commit, name
+    for name in sources:
+        (root / name).write_text("2")
+        assert found() == commit + "-dirty", name
+        (root / name).write_text("1")
+with tempfile.TemporaryDirectory() as folder:
+    assert runner.measured_commit(Path(folder)) == "unknown"
+"#;
+    let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if !is_there("python3") || !is_there("git") {
+        println!("skipped: python3 or git is not on this machine");
+        return;
+    }
+    let output = Command::new("python3")
+        .args(["-c", program])
+        .arg(root().join("tests"))
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
+}
+
 /// Runs `scripts/check` or `scripts/bench`, and returns its exit code and output.
 fn door(verb: &str, words: &[&str]) -> (i32, String) {
     let output = Command::new(root().join("scripts").join(verb))

@@ -64,6 +64,24 @@ impl FileChooser<'_> {
         Ok(EgressOutput::File { filepath, taken })
     }
 
+    /// Returns the output of a recording that starts by itself, or together with others. A participant's recording has a path of its own.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn automatic_output(
+        self,
+        room: &Room,
+        source: &EgressSource,
+        destination: Option<&UsedDestination>,
+    ) -> Result<EgressOutput, StoreError> {
+        // Participants may join in the same millisecond, and LiveKit writes files with the same name over each other.
+        let filepath = match source {
+            EgressSource::Participant(_) => Some(FilePath::unique(&room.name, self.clock.now())),
+            EgressSource::RoomComposite { .. } | EgressSource::Track(_) => None,
+        };
+        self.output(room, source, filepath, destination).await
+    }
+
     /// Returns the paths of earlier recordings at a destination that this file could overwrite.
     async fn taken_paths(
         self,

@@ -36,6 +36,12 @@ impl Ban {
     pub fn is_in_force(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| until > now)
     }
+
+    /// Returns whether the ban ends after another end; `None` is no end.
+    #[must_use]
+    pub fn outlasts(&self, other: Option<Timestamp>) -> bool {
+        other.is_some_and(|other| self.is_in_force(other))
+    }
 }
 
 #[cfg(test)]
@@ -56,5 +62,8 @@ mod tests {
         };
         assert!(ban(Some(at(2))).is_in_force(at(1)) && !ban(Some(at(2))).is_in_force(at(2)));
         assert!(ban(None).is_in_force(at(i64::from(u32::MAX))));
+        assert!(ban(Some(at(2))).outlasts(Some(at(1))) && !ban(Some(at(2))).outlasts(Some(at(2))));
+        assert!(ban(None).outlasts(Some(at(2))) && !ban(None).outlasts(None));
+        assert!(!ban(Some(at(2))).outlasts(None));
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::secret::{BASE62, unique_text};
 use crate::visible::{deceptive_class, is_deceptive};
 use crate::{RoomName, Timestamp};
 
@@ -28,6 +29,14 @@ pub struct FilePath(Arc<str>);
 )]
 pub struct ParseFilePathError;
 
+/// Returns a time as file names have it. Some file systems do not allow colons.
+fn time_text(at: Timestamp) -> String {
+    at.to_string()
+        .chars()
+        .filter(|c| !matches!(c, ':' | '-'))
+        .collect()
+}
+
 impl FilePath {
     /// Parses a requested path. Recorded paths may be longer, and have characters that set the text
     /// direction.
@@ -47,15 +56,15 @@ impl FilePath {
 
     /// Returns a recording's default name: `{room}-{UTC time}.mp4`, or `.ogg` for audio only.
     pub fn timestamped(room: &RoomName, at: Timestamp, audio_only: bool) -> Self {
-        // Some file systems do not allow colons.
-        let time: String = at
-            .to_string()
-            .chars()
-            .filter(|c| !matches!(c, ':' | '-'))
-            .collect();
         let extension = if audio_only { "ogg" } else { "mp4" };
         // A room's name is valid in a path, so the result needs no check.
-        Self(format!("{room}-{time}.{extension}").into())
+        Self(format!("{room}-{}.{extension}", time_text(at)).into())
+    }
+
+    /// Returns the default name with eight random characters, for recordings of a room that may start in the same millisecond.
+    pub fn unique(room: &RoomName, at: Timestamp) -> Self {
+        let random = unique_text(8, BASE62);
+        Self(format!("{room}-{}-{random}.mp4", time_text(at)).into())
     }
 
     /// Splits the path before its extension's dot, if it has one.
@@ -218,6 +227,17 @@ mod tests {
         );
         assert_eq!(path.as_str(), "standup-20231114T221320.123Z.mp4");
         assert_eq!(path.to_string(), path.as_str());
+    }
+
+    #[test]
+    fn recordings_that_start_together_have_names_of_their_own() {
+        let (room, at) = ("standup".parse().unwrap(), Timestamp::from_millis(0));
+        let path = FilePath::unique(&room, at);
+        let stem = path.as_str().strip_suffix(".mp4").unwrap();
+        let random = stem.strip_prefix("standup-19700101T000000.000Z-").unwrap();
+        assert_eq!(random.len(), 8);
+        assert_eq!(FilePath::requested(path.as_str()), Ok(path.clone()));
+        assert_ne!(FilePath::unique(&room, at), path);
     }
 
     proptest! {

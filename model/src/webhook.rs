@@ -104,7 +104,7 @@ pub struct Delivery {
     pub id: DeliveryId,
     /// Receiving endpoint.
     pub endpoint_id: EndpointId,
-    /// The endpoint's URL when the event was queued.
+    /// URL of the last attempt; before the first one, the endpoint's URL when the event was queued.
     pub endpoint_url: String,
     /// Event type.
     pub event_type: String,
@@ -163,6 +163,9 @@ pub struct Attempt {
     /// Attempted delivery.
     #[serde(skip)]
     pub delivery_id: DeliveryId,
+    /// URL that was posted to. The endpoint may have had another one when the delivery was queued.
+    #[serde(skip)]
+    pub url: String,
     /// Attempt number, from 1.
     #[serde(rename = "attempt")]
     pub number: u32,

@@ -87,11 +87,21 @@ func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, idempotencyKey{}, key)
 }
 
-// Calls that change something and accept no Idempotency-Key.
-var withoutKey = regexp.MustCompile(`/v1/(rooms/[^/]+/ingress|codes/[^/]+/exchange)$`)
+var (
+	// POSTs that accept no Idempotency-Key.
+	withoutKey = regexp.MustCompile(`/v1/(rooms/[^/]+/ingress|codes/[^/]+/exchange)$`)
+	// DELETEs that accept one, since their response is a report.
+	withKey = regexp.MustCompile(`/ext/v1/identities/[^/]+$`)
+)
 
 func takesIdempotencyKey(method, escapedPath string) bool {
-	return method == http.MethodPost && !withoutKey.MatchString(escapedPath)
+	switch method {
+	case http.MethodPost:
+		return !withoutKey.MatchString(escapedPath)
+	case http.MethodDelete:
+		return withKey.MatchString(escapedPath)
+	}
+	return false
 }
 
 // send sends a request, with retries where they are safe, and decodes a response with an expected status into result, unless that is nil.

@@ -310,7 +310,18 @@ func TestAnIteratorEndsWithAnError(t *testing.T) {
 }
 
 func TestOperationsAndKeysAreThoseOfTheDescription(t *testing.T) {
-	text, err := os.ReadFile("../../tests/data/openapi.json")
+	if count := checkOperations(t, "openapi.json", reflect.TypeFor[*Client]()); count != 54 {
+		t.Errorf("%d operations", count)
+	}
+	if checkOperations(t, "openapi-ext.json", reflect.TypeFor[Extensions]()) == 0 {
+		t.Error("there is no operation beyond the contract")
+	}
+}
+
+// checkOperations finds differences between a description's operations and a client's methods, and returns the number of operations.
+func checkOperations(t *testing.T, file string, client reflect.Type) int {
+	t.Helper()
+	text, err := os.ReadFile("../../tests/data/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,18 +346,15 @@ func TestOperationsAndKeysAreThoseOfTheDescription(t *testing.T) {
 				t.Errorf("the key of %s", operation.OperationID)
 			}
 			name := strings.ReplaceAll(operation.OperationID, "_", "")
-			if !hasMethod(name) || has("offset") && !hasMethod("all"+strings.TrimPrefix(name, "list")) {
+			if !hasMethod(client, name) || has("offset") && !hasMethod(client, "all"+strings.TrimPrefix(name, "list")) {
 				t.Errorf("there is no method for %s", operation.OperationID)
 			}
 		}
 	}
-	if count != 54 {
-		t.Errorf("%d operations", count)
-	}
+	return count
 }
 
-func hasMethod(name string) bool {
-	client := reflect.TypeFor[*Client]()
+func hasMethod(client reflect.Type, name string) bool {
 	for number := range client.NumMethod() {
 		if strings.EqualFold(client.Method(number).Name, name) {
 			return true

@@ -179,6 +179,8 @@ func TestZeroValuesAreNotSent(t *testing.T) {
 		`{"data":"aGVsbG8="}`:             SendData{Data: []byte("hello")},
 		`{"track_sid":"1","muted":false}`: MuteTrack{TrackSid: "1"},
 		`{}`:                              ExchangeCode{},
+		`{"description":""}`:              UpdateWebhookEndpoint{Description: Ptr("")},
+		`{"auto_record":null}`:            TemplateSettingsInput{AutoRecord: Ptr[map[string]any](nil)},
 	} {
 		if text := sent(t, body); text != expected {
 			t.Errorf("%s is not %s", text, expected)

@@ -92,8 +92,8 @@ fn erase_offline(
         existing_project(store, &project).await?;
         let erasure = store.erasures().begin(project, identity).await?;
         let erased = erase_records(store, &recordings, &erasure).await?;
-        let connected = "the participant was connected when the server stopped: start the server and repeat the command";
-        erased.ok_or_else(|| CliError::failed(connected))
+        let waits = "the participant was connected when the server stopped, or a recording of it is not complete or uploaded: start the server, which continues the erasure";
+        erased.ok_or_else(|| CliError::failed(waits))
     })?;
     let erased =
         ErasedIdentity::try_from(erased).map_err(|error| CliError::failed(error.to_string()))?;

@@ -47,7 +47,7 @@ pub struct ListenArgs {
     room: Option<RoomName>,
     /// Start after the event with this number, instead of with the next event.
     #[arg(long, value_name = "NUMBER")]
-    after: Option<u32>,
+    after: Option<u64>,
     /// Start with the event with this number, or with the first event since a time such as 2026-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME|EVENT", conflicts_with = "after")]
     from: Option<FirstEvent>,
@@ -60,7 +60,7 @@ pub struct ListenArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FirstEvent {
     /// Event with this number, or the next one if it does not exist.
-    Number(u32),
+    Number(u64),
     /// First event that was recorded at this time or later.
     Since(Timestamp),
 }
@@ -82,13 +82,18 @@ impl ListenArgs {
             (Some(FirstEvent::Since(time)), _) => StartPoint::Since(time),
             // A position is the number of the event before.
             (Some(FirstEvent::Number(number)), _) => {
-                StartPoint::After(i64::from(number.saturating_sub(1)))
+                StartPoint::After(position(number.saturating_sub(1)))
             }
-            (None, Some(number)) => StartPoint::After(number.into()),
+            (None, Some(number)) => StartPoint::After(position(number)),
             // The history may have weeks of events.
             (None, None) => StartPoint::Now,
         }
     }
+}
+
+/// Returns an event's number as a position. Beyond the largest one, it is after the newest event all the same.
+fn position(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Event output format.
@@ -280,9 +285,12 @@ mod tests {
     #[test]
     fn the_first_event_is_a_number_or_a_time() {
         let time = "2026-01-31T12:00:00Z";
-        assert_eq!("42".parse(), Ok(FirstEvent::Number(42)));
+        // The events of all projects are numbered together, so a busy server passes 32 bits.
+        for number in [42, 4_294_967_296] {
+            assert_eq!(number.to_string().parse(), Ok(FirstEvent::Number(number)));
+        }
         assert_eq!(time.parse(), Ok(FirstEvent::Since(time.parse().unwrap())));
-        for text in ["", "-1", "yesterday", "2026-01-31", "4294967296"] {
+        for text in ["", "-1", "yesterday", "2026-01-31", "18446744073709551616"] {
             let refused = text.parse::<FirstEvent>().unwrap_err();
             assert!(refused.contains("2026-01-31T12:00:00Z"), "{text}");
         }

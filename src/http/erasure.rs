@@ -1,17 +1,17 @@
 //! Erasure of an identity: the participant is removed, its recordings' files are deleted, and its rows get another identity.
 //!
-//! An erasure is recorded before it starts ([`conclave_db::Erasures`]). If the process ends in between, the next start continues it
-//! ([`resume`]), as does a repeated request. Each step changes only rows that still have the identity, so a step that ran twice changes
-//! nothing the second time.
+//! An erasure is recorded before it starts ([`conclave_db::Erasures`]). If its request fails or the process ends in between, the server
+//! continues it at its next start and every ten minutes ([`resume`]), as does a repeated request. Each step changes only rows that still have
+//! the identity, so a step that ran twice changes nothing the second time.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use conclave_actors::TreeError;
 use conclave_db::{ErasedRows, Erasure, RecordingPosition, Store, StoreError};
 use conclave_model::egress::Egress;
-use conclave_model::{ErrorCode, Identity, Problem, ProjectId};
+use conclave_model::{ErrorCode, Identity, Problem, ProjectId, Timestamp};
 use tokio::time::{Instant, sleep};
 
 use super::api::error::{ApiError, Result};
@@ -27,8 +27,10 @@ const LEAVE_INTERVAL: Duration = Duration::from_millis(200);
 const PAGE: u32 = 100;
 /// Maximum number of recordings in a result.
 pub const MOST_RECORDINGS: usize = 1_000;
-/// Erasures that a start continues.
+/// Maximum number of erasures that one pass continues.
 const MOST_PENDING: u32 = 1_000;
+/// Interval between passes. Erasures whose request began less than that ago are left to it.
+const RESUME_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 /// Result of an erasure.
 pub struct Erased {
@@ -62,7 +64,7 @@ async fn finish(state: &AppState, erasure: &Erasure) -> Result<Erased> {
 }
 
 fn still_connected() -> ApiError {
-    let message = "the participant is still connected or recorded; it is safe to retry, and the erasure then continues";
+    let message = "the participant is still connected, or a recording of it is not complete or uploaded; it is safe to retry, and the erasure then continues";
     Problem::new(ErrorCode::MediaUnavailable, message)
         .after(Duration::from_secs(1))
         .into()
@@ -147,7 +149,7 @@ pub async fn erase_records(
     erasures.complete(erasure.clone()).await?;
     log::info!(
         project = erasure.project_id.as_str(), replacement = erasure.replacement.as_str();
-        "erased an identity: {} sessions, {deleted_files} recording files", rows.sessions
+        "erased an identity: {} sessions, {deleted_files} recording files; {} recordings remain", rows.sessions, remaining.len()
     );
     Ok(Some(Erased {
         replacement: erasure.replacement.clone(),
@@ -183,34 +185,47 @@ async fn delete_files(
     }
 }
 
-/// Spawns a task that continues the erasures that an earlier run of the server has not completed.
+/// Spawns a task that continues erasures: at the start those that an earlier run of the server has not completed, and later those whose
+/// request has failed and was not repeated.
 pub fn resume(state: &Arc<AppState>) {
-    let weak = Arc::downgrade(state);
+    let (weak, clock) = (Arc::downgrade(state), state.clock.clone());
     tokio::spawn(async move {
-        let Some(state) = weak.upgrade() else {
-            return;
-        };
-        let pending = state.store.erasures().pending(MOST_PENDING).await;
-        drop(state);
-        let pending = match pending {
-            Ok(pending) => pending,
-            Err(error) => {
-                log::warn!("erasures are continued after the next start: {error}");
-                return;
-            }
-        };
-        for erasure in pending {
-            // Upgraded for each, so that a stopping server waits for one erasure at most.
-            let Some(state) = weak.upgrade() else {
-                return;
-            };
-            if let Err(error) = finish(&state, &erasure).await {
-                // Without the identity, which logs must not keep.
-                log::warn!(
-                    project = erasure.project_id.as_str();
-                    "an erasure is continued by a repeated request or after the next start: {error}"
-                );
-            }
+        // At the start all of them, even if the clock was set back since.
+        let mut begun_by = Timestamp::from_millis(i64::MAX);
+        while resume_all(&weak, begun_by).await {
+            clock.sleep_until(clock.now().after(RESUME_INTERVAL)).await;
+            // The request of a younger one may be in progress.
+            begun_by = clock.now().before(RESUME_INTERVAL);
         }
     });
+}
+
+/// Continues the erasures that began at `begun_by` or earlier. Returns whether the server still runs.
+async fn resume_all(weak: &Weak<AppState>, begun_by: Timestamp) -> bool {
+    let Some(state) = weak.upgrade() else {
+        return false;
+    };
+    let pending = state.store.erasures().pending(begun_by, MOST_PENDING).await;
+    drop(state);
+    let pending = match pending {
+        Ok(pending) => pending,
+        Err(error) => {
+            log::warn!("erasures are continued later: {error}");
+            return true;
+        }
+    };
+    for erasure in pending {
+        // Upgraded for each, so that a stopping server waits for one erasure at most.
+        let Some(state) = weak.upgrade() else {
+            return false;
+        };
+        if let Err(error) = finish(&state, &erasure).await {
+            // Without the identity, which logs must not keep.
+            log::warn!(
+                project = erasure.project_id.as_str();
+                "an erasure is continued later, or by a repeated request: {error}"
+            );
+        }
+    }
+    true
 }

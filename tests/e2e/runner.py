@@ -149,8 +149,7 @@ def run_program(entry, arguments):
     folder = preparation.target_directory() / ("debug" if profile == "dev" else profile)
     words = entry["program"].split()
     report = ["--report", "docs"] if "--report" in arguments and "{report}" in words else []
-    describe = ["git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*"]
-    commit = subprocess.run(describe, capture_output=True, text=True).stdout.strip() or "unknown"
+    commit = measured_commit(ROOT)
     rest = [word for word in arguments if not report or word != "--report"]
     command = [folder / words[0]]
     for word in words[1:]:
@@ -159,6 +158,19 @@ def run_program(entry, arguments):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     execute([*command, *rest])
+
+
+def measured_commit(folder):
+    """Returns the checkout's commit, shortened, with `-dirty` if a tracked file differs. The files of a report do not count: `media --report`
+    follows `server --report`, which has written them."""
+
+    def git(*words):
+        return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True)
+
+    commit = git("describe", "--always", "--abbrev=8", "--exclude=*").stdout.strip()
+    report = [":(exclude)docs/performance.*", ":(exclude,glob)docs/*.svg"]
+    is_dirty = git("diff", "--quiet", "HEAD", "--", ".", *report).returncode == 1
+    return f"{commit}-dirty" if is_dirty else commit or "unknown"
 
 
 def execute(command):

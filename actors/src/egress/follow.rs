@@ -84,7 +84,7 @@ impl LiveEgress {
     }
 
     /// Pauses or resumes the recording: on the media plane first, so that a pause that the caller knows of is in force. If its write
-    /// fails, repeating the request brings both sides together.
+    /// fails, it is undone there.
     pub(super) async fn set_paused(
         &mut self,
         paused: bool,
@@ -101,13 +101,42 @@ impl LiveEgress {
         // The reply may show that the recording has ended meanwhile, which is then recorded, and the pause refused.
         self.record_reply(answer, None).await?;
         let project = self.egress.project_id.clone();
-        self.egress = self
+        let written = self
             .context
             .store
             .egresses()
             .set_paused(project, self.id.clone(), paused, recorder)
-            .await?;
-        Ok(self.egress.clone())
+            .await;
+        match written {
+            Ok(egress) => {
+                self.egress = egress;
+                Ok(self.egress.clone())
+            }
+            Err(error) => {
+                self.undo_pause(paused).await;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Pauses or resumes the recording on the media plane as its record has it, after the change to `paused` was not written. Otherwise the
+    /// file would lack media without a pause in the record.
+    async fn undo_pause(&self, paused: bool) {
+        let recorded = self.egress.paused.unwrap_or(false);
+        if recorded == paused {
+            return;
+        }
+        let undone = self
+            .context
+            .media
+            .set_egress_paused(&self.egress.namespaced_room(), &self.id, recorded)
+            .await;
+        if let Err(error) = undone {
+            log::error!(
+                egress_id = self.id.as_str();
+                "a recording's pause or its end was not written, and could not be undone on the media plane: {error}"
+            );
+        }
     }
 
     /// Polls the media plane, in case a report was lost. An egress whose room has ended is stopped instead.

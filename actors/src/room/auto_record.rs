@@ -148,7 +148,7 @@ impl AutoStart {
             source: self.source(),
             output: self
                 .files()
-                .output(&room, &self.source(), None, None)
+                .automatic_output(&room, &self.source(), None)
                 .await?,
             destination: None,
             is_automatic: true,
@@ -232,7 +232,7 @@ impl AutoStart {
                 .await?;
             plan.output = self
                 .files()
-                .output(room, &plan.source, None, Some(&used))
+                .automatic_output(room, &plan.source, Some(&used))
                 .await?;
             plan.destination = Some(used);
         }

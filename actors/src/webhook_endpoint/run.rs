@@ -441,6 +441,7 @@ impl Run {
             project_id: endpoint.project_id.clone(),
             endpoint_id: endpoint.id,
             delivery_id,
+            url: endpoint.url.clone(),
             number,
             due,
             at,

@@ -48,7 +48,7 @@ pub struct Fixture {
     pub room_ends: ProjectPermits,
     pub project: ProjectId,
     pub relay: EventRelay,
-    _records: Records,
+    pub records: Records,
     _dir: tempfile::TempDir,
 }
 
@@ -156,7 +156,7 @@ impl Fixture {
             room_ends,
             project,
             relay,
-            _records: records,
+            records,
             _dir: dir,
         }
     }

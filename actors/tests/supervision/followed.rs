@@ -250,6 +250,39 @@ fn a_failed_egress_is_rebuilt_from_its_record_and_answers_waiting_callers() {
 }
 
 #[test]
+fn a_pause_that_cannot_be_written_is_undone_on_the_media_plane() {
+    run(async {
+        let fixture = Fixture::new().await;
+        let id = fixture.start_recording().await;
+        let set = async |paused| {
+            let (project, id) = (fixture.project.clone(), id.clone());
+            fixture
+                .tree
+                .set_recording_paused(project, id, paused, None)
+                .await
+        };
+        let commands = || std::mem::take(&mut *fixture.plane.commands.lock().unwrap());
+        let refused = async |paused| {
+            let lock = fixture.records.lock();
+            let refused = set(paused).await;
+            assert!(matches!(refused, Err(TreeError::Store(_))), "{refused:?}");
+            drop(lock);
+        };
+        refused(true).await;
+        assert_eq!(commands(), ["pause EG_0", "resume EG_0"]);
+        assert_eq!(fixture.egress(&id).await.paused, None);
+        assert_eq!(set(true).await.unwrap().paused, Some(true));
+        assert_eq!(commands(), ["pause EG_0"]);
+        // A repeated pause changes nothing, so there is nothing to undo.
+        refused(true).await;
+        assert_eq!(commands(), ["pause EG_0"]);
+        refused(false).await;
+        assert_eq!(commands(), ["resume EG_0", "pause EG_0"]);
+        assert_eq!(fixture.egress(&id).await.paused, Some(true));
+    });
+}
+
+#[test]
 fn lost_reports_of_an_egress_are_polled_when_its_actor_is_rebuilt() {
     run(async {
         let fixture = Fixture::new().await;

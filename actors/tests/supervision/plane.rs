@@ -202,8 +202,10 @@ impl MediaPlane for FaultyPlane {
         &self,
         room: &NamespacedRoom,
         id: &EgressId,
-        _: bool,
+        paused: bool,
     ) -> Result<Option<EgressState>, MediaError> {
+        let command = if paused { "pause" } else { "resume" };
+        self.begin(format!("{command} {id}")).await;
         self.egress(room, id).await
     }
 

@@ -33,6 +33,8 @@ pub struct NewBan {
     pub until: Option<Timestamp>,
     /// Reason for the ban.
     pub reason: Option<String>,
+    /// Whether it may end before a ban that is in force. A participant that may ban others may not lift their bans.
+    pub may_shorten: bool,
 }
 
 /// Ban that was written.
@@ -167,6 +169,10 @@ fn put(tx: &Tx<'_>, new: NewBan) -> Result<PutBan, StoreError> {
     let key = args![room.id, &new.identity, &room.project_id];
     let current = tx.sql.one(SELECT_ONE, key, record)?;
     if let Some(ban) = current.filter(|ban| ban.is_in_force(tx.now)) {
+        if !new.may_shorten && ban.outlasts(new.until) {
+            let message = "a room token can prolong a ban, but not shorten it";
+            return StoreError::refuse(Problem::new(ErrorCode::PermissionDenied, message));
+        }
         let row = args![
             ban.id,
             &room.project_id,
@@ -251,7 +257,8 @@ impl Bans {
     /// Bans an identity from a room, or changes the ban that is in force.
     ///
     /// # Errors
-    /// Refused when the project has no room by that name, or the room has ended or has its maximum of bans.
+    /// Refused when the project has no room by that name, the room has ended or has its maximum of bans, or the ban in force may not be
+    /// shortened.
     pub async fn put(&self, new: NewBan) -> Result<PutBan, StoreError> {
         self.0
             .write(Queue::for_project(&new.project_id), move |tx| put(tx, new))

@@ -139,7 +139,7 @@ const FAILS: &str = "UPDATE webhook_endpoints SET failing_since = ?3
 const RECOVERS: &str = "UPDATE webhook_endpoints SET failing_since = NULL
      WHERE id = ?1 AND project_id = ?2 AND failing_since IS NOT NULL";
 const RECORD_ATTEMPT: &str = "UPDATE webhook_deliveries
-     SET status = ?3, attempts = ?4, next_attempt_at = ?5, delivered_at = ?6, last_error = ?7, response_status = ?8
+     SET status = ?3, attempts = ?4, next_attempt_at = ?5, delivered_at = ?6, last_error = ?7, response_status = ?8, endpoint_url = ?9
      WHERE id = ?1 AND project_id = ?2 AND status = 'pending'
        AND EXISTS (SELECT 1 FROM webhook_endpoints w WHERE w.id = endpoint_id AND w.active = 1)";
 /// Hides the pending deliveries of a deleted endpoint, whose rows exist until they are purged.
@@ -435,6 +435,7 @@ impl Deliveries {
                     (status == DeliveryStatus::Delivered).then_some(attempt.at),
                     attempt.outcome.error.as_deref().unwrap_or(""),
                     attempt.outcome.response_status,
+                    &attempt.url,
                 ];
                 tx.sql.put(RECORD_ATTEMPT, row)?;
                 let endpoint = attempt.endpoint_id;

@@ -7,7 +7,7 @@
 //! The order matters: a track's recording is attributed to its publisher by the session, which the later steps change.
 
 use conclave_model::egress::Egress;
-use conclave_model::{EgressId, Identity, IngressId, ProjectId, RoomName};
+use conclave_model::{EgressId, Identity, IngressId, ProjectId, RoomName, Timestamp};
 
 use crate::database::Database;
 use crate::engine::writer::Queue;
@@ -104,8 +104,10 @@ const INSERT: &str =
     "INSERT INTO erasures (project_id, identity, replacement, created_at) VALUES (?1, ?2, ?3, ?4)
      ON CONFLICT (project_id, identity) DO NOTHING";
 const SELECT_ONE: &str = "SELECT project_id, identity, replacement FROM erasures WHERE project_id = ?1 AND identity = ?2";
-const SELECT_ALL: &str = "SELECT project_id, identity, replacement FROM erasures ORDER BY created_at, project_id, identity LIMIT ?1";
-const DELETE: &str = "DELETE FROM erasures WHERE project_id = ?1 AND identity = ?2";
+const SELECT_ALL: &str = "SELECT project_id, identity, replacement FROM erasures WHERE created_at <= ?1 ORDER BY created_at, project_id, identity LIMIT ?2";
+/// Not a later erasure of the same identity, which may have begun since a concurrent request completed this one.
+const DELETE: &str =
+    "DELETE FROM erasures WHERE project_id = ?1 AND identity = ?2 AND replacement = ?3";
 /// Open sessions are few and have an index of their own, so the identity is compared as an expression, as in lists of sessions.
 const CONNECTED: &str = "SELECT DISTINCT room FROM sessions
      WHERE project_id = ?1 AND left_at IS NULL AND participant_identity || '' = ?2 ORDER BY room";
@@ -124,7 +126,7 @@ const SET_PAYLOAD: &str =
     "UPDATE events SET payload = ?3, identity = CASE WHEN identity = ?4 THEN ?5 ELSE identity END
      WHERE id = ?1 AND project_id = ?2";
 /// Recordings with a file in which the participant may be seen or heard: composites, and recordings of its own that stay, since they are
-/// at a destination or their file cannot be removed. `source_identity` is absent in recordings of earlier versions.
+/// for a destination or their file cannot be removed. `source_identity` is absent in recordings of earlier versions.
 const PRESENT: &str = "e.project_id = ?1 AND e.kind = 'recording' AND e.file_removed_at IS NULL
        AND (e.recording_type = 'room_composite' OR e.source_identity IS NULL OR e.source_identity = ?2)
        AND e.room_id IN (SELECT room_id FROM sessions WHERE project_id = ?1 AND participant_identity = ?2)
@@ -188,13 +190,17 @@ impl Erasures {
             .await
     }
 
-    /// Reads up to `limit` erasures of all projects that are not complete, oldest first.
+    /// Reads up to `limit` erasures of all projects that began at `begun_by` or earlier and are not complete, oldest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub async fn pending(&self, limit: u32) -> Result<Vec<Erasure>, StoreError> {
+    pub async fn pending(
+        &self,
+        begun_by: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Erasure>, StoreError> {
         self.0
-            .bulk_read(move |sql| sql.many(SELECT_ALL, args![limit], erasure))
+            .bulk_read(move |sql| sql.many(SELECT_ALL, args![begun_by, limit], erasure))
             .await
     }
 
@@ -379,8 +385,12 @@ impl Erasures {
     pub async fn complete(&self, erasure: Erasure) -> Result<(), StoreError> {
         self.0
             .write(Queue::for_project(&erasure.project_id), move |tx| {
-                tx.sql
-                    .put(DELETE, args![&erasure.project_id, &erasure.identity])
+                let Erasure {
+                    project_id,
+                    identity,
+                    replacement,
+                } = &erasure;
+                tx.sql.put(DELETE, args![project_id, identity, replacement])
             })
             .await
     }

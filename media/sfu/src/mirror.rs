@@ -45,6 +45,8 @@ pub struct MirroredPacket {
     pub packet: Packet<'static>,
     /// The track's layering when the packet arrived.
     pub layering: Layering,
+    /// Number of the track's layers, of which some may not be sent now.
+    pub layers: usize,
 }
 
 /// A track's layering, learned from its packets on the publisher's worker.
@@ -118,7 +120,7 @@ pub struct Tap {
     pub used_layers: usize,
 }
 
-/// Outcome for a packet that was outcome to a ring.
+/// Outcome for a packet that was pushed to a ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PushOutcome {
     /// Whether the reader must be notified.
@@ -231,6 +233,7 @@ mod tests {
                 report: None,
             },
             layering: Layering::default(),
+            layers: 1,
         })
     }
 

@@ -19,6 +19,8 @@ const HALF: u64 = 500;
 /// WorkerLoad of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WorkerLoad {
+    /// Whether the worker has ended, so that commands to it are lost.
+    pub has_ended: bool,
     /// Whether the worker accepts no further participants.
     pub is_full: bool,
     /// Busy share of its time, in thousandths.
@@ -32,12 +34,12 @@ pub fn choose_worker(
     preferred: WorkerId,
     loads: impl Iterator<Item = WorkerLoad> + Clone,
 ) -> WorkerId {
-    let is_idle = |load: WorkerLoad| !load.is_full && load.busy < HALF;
+    let is_idle = |load: WorkerLoad| !load.has_ended && !load.is_full && load.busy < HALF;
     if loads.clone().nth(preferred.0).is_some_and(is_idle) {
         return preferred;
     }
-    // `WorkerLoad`'s field order is the order of preference. A full worker comes last: if all are full, it rejects the
-    // participant itself.
+    // `WorkerLoad`'s field order is the order of preference. Full workers come after all others: if all are full, one
+    // rejects the participant itself.
     let least = loads.enumerate().min_by_key(|(_, load)| *load);
     least.map_or(preferred, |(worker, _)| WorkerId(worker))
 }
@@ -50,6 +52,8 @@ pub struct Placement {
     workers: Vec<WorkerId>,
     /// Participants that are not on the first worker.
     elsewhere: HashMap<ParticipantSid, WorkerId>,
+    /// Workers of the room that have ended.
+    ended: Vec<WorkerId>,
     reports_messages: bool,
 }
 
@@ -62,6 +66,7 @@ impl Default for Placement {
             sharing: SharingId(OPENED.fetch_add(1, Ordering::Relaxed)),
             workers: Vec::new(),
             elsewhere: HashMap::new(),
+            ended: Vec::new(),
             reports_messages: false,
         }
     }
@@ -71,6 +76,19 @@ impl Placement {
     /// Returns the first worker; `None` before the first participant.
     pub fn first(&self) -> Option<WorkerId> {
         self.workers.first().copied()
+    }
+
+    /// Returns the first worker that has not ended, if there is one.
+    pub fn preferred(&self) -> Option<WorkerId> {
+        let mut workers = self.workers.iter().copied();
+        workers.find(|worker| !self.ended.contains(worker))
+    }
+
+    /// Records which of the room's workers have ended. They stay its workers, since their participants are members of
+    /// the room until they are removed.
+    pub fn record_ended(&mut self, has_ended: impl Fn(WorkerId) -> bool) {
+        let workers = self.workers.iter().copied();
+        self.ended = workers.filter(|worker| has_ended(*worker)).collect();
     }
 
     /// Puts a command into the queues of the workers concerned, mirrors first: see [`notice`](crate::notice). `choose`
@@ -135,8 +153,10 @@ impl Placement {
 
     /// Adds a worker to the room. It receives the others' introduction before they receive its own.
     fn share(&mut self, worker: WorkerId, put: &mut impl FnMut(WorkerId, Instruction)) {
+        // A worker that has ended would never send its participants, and the commands for them would be queued forever.
+        let others = self.workers.iter().copied();
+        let others: Vec<_> = others.filter(|other| !self.ended.contains(other)).collect();
         // Each pair of workers has a counter per direction, which both ends share.
-        let others = std::mem::take(&mut self.workers);
         let links = |_: &WorkerId| [Arc::<DataLink>::default(), Arc::default()];
         let links: Vec<_> = others.iter().map(links).collect();
         let share = |worker, neighbours, is_new| {
@@ -153,7 +173,8 @@ impl Placement {
             outgoing: Arc::clone(outgoing),
             incoming: Arc::clone(incoming),
         };
-        if !others.is_empty() {
+        // Also without others that still run: the room's settings come with it.
+        if !self.workers.is_empty() {
             let ends = others.iter().zip(&links);
             let neighbours = ends.map(|(other, [to, from])| neighbour(*other, [to, from]));
             put(worker, share(worker, neighbours.collect(), true));
@@ -164,7 +185,6 @@ impl Placement {
                 share(*other, vec![neighbour(worker, [from, to])], false),
             );
         }
-        self.workers = others;
         self.workers.push(worker);
     }
 
@@ -394,6 +414,35 @@ mod tests {
     }
 
     #[test]
+    fn a_room_is_shared_with_no_worker_that_has_ended() {
+        let mut placement = Placement::default();
+        add(&mut placement, "PA_a", 0);
+        placement.record_ended(|worker| worker == WorkerId(0));
+        assert_eq!(placement.preferred(), None);
+        let put = add(&mut placement, "PA_b", 1);
+        assert_eq!(
+            texts(&put),
+            [(1, "share with []"), (0, "PA_b at 1"), (1, "add PA_b")]
+        );
+        assert_eq!(placement.preferred(), Some(WorkerId(1)));
+        assert_eq!(
+            texts(&add(&mut placement, "PA_c", 2)),
+            [
+                (2, "share with [1]"),
+                (1, "share with [2]"),
+                (0, "PA_c at 2"),
+                (1, "PA_c at 2"),
+                (2, "add PA_c")
+            ]
+        );
+        let remove = PeerCommand::Remove.for_peer("PA_a".parse().unwrap());
+        assert_eq!(
+            texts(&routed(&mut placement, remove, 9)),
+            [(1, "remove PA_a"), (2, "remove PA_a"), (0, "remove PA_a")]
+        );
+    }
+
+    #[test]
     fn the_answers_of_all_workers_are_one() {
         let mut placement = Placement::default();
         add(&mut placement, "PA_a", 0);
@@ -437,12 +486,17 @@ mod tests {
     fn participants_come_to_the_preferred_worker_until_it_is_half_busy_and_then_to_the_least_busy()
     {
         let load = |busy, peers| WorkerLoad {
+            has_ended: false,
             is_full: false,
             busy,
             peers,
         };
         let full = |busy, peers| WorkerLoad {
             is_full: true,
+            ..load(busy, peers)
+        };
+        let ended = |busy, peers| WorkerLoad {
+            has_ended: true,
             ..load(busy, peers)
         };
         let chosen = |loads: &[WorkerLoad]| choose_worker(WorkerId(1), loads.iter().copied()).0;
@@ -453,5 +507,7 @@ mod tests {
         assert_eq!(chosen(&[load(800, 0), load(500, 90)]), 1);
         assert_eq!(chosen(&[load(100, 5), full(0, 90)]), 0);
         assert_eq!(chosen(&[full(0, 90), load(900, 90)]), 1);
+        assert_eq!(chosen(&[load(900, 5), ended(0, 0)]), 0);
+        assert_eq!(chosen(&[full(900, 90), ended(0, 0)]), 0);
     }
 }

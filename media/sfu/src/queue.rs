@@ -92,6 +92,11 @@ impl WorkerQueue {
         ready.extend(self.0.lock().ready.drain(..));
     }
 
+    /// Returns whether the worker has ended, so that instructions are lost.
+    pub fn is_closed(&self) -> bool {
+        self.0.lock().is_closed
+    }
+
     /// Drops everything queued, and all later instructions.
     pub fn close(&self) {
         // Replacing the state also frees its memory.
@@ -316,6 +321,11 @@ impl WorkerSender {
     ) {
         self.queue.extend(told, ready);
         self.wake();
+    }
+
+    /// Returns whether the worker has ended.
+    pub fn has_ended(&self) -> bool {
+        self.queue.is_closed()
     }
 
     /// Returns the number of senders: one per room, plus a constant.
@@ -554,6 +564,6 @@ mod tests {
         queue.push(&room("a"), remove("PA_a"));
         queue.close();
         assert_eq!(queue.push(&room("a"), remove("PA_a")), PushOutcome::Closed);
-        assert!(queue.pop().is_none());
+        assert!(queue.is_closed() && queue.pop().is_none());
     }
 }

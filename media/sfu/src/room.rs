@@ -28,6 +28,7 @@ impl WorkerHandle {
         // From another thread: a slightly old value only makes the choice less exact.
         let peers = self.metrics.peers.load(Ordering::Relaxed);
         WorkerLoad {
+            has_ended: self.sender.has_ended(),
             is_full: peers >= self.most_peers as u64,
             busy: self.metrics.busy_thousandths.load(Ordering::Relaxed),
             peers,
@@ -63,18 +64,23 @@ impl RoomHandle {
     /// Sends a command without blocking. It is lost if the workers have stopped, or if a client has caused too many.
     pub fn send(&self, command: Command) {
         let choose = |placement: &Placement| {
-            let preferred = placement.first().unwrap_or(self.preferred.0);
+            // With participants, their first worker is preferred: a room on one worker needs no mirrors.
+            let preferred = placement.preferred().unwrap_or(self.preferred.0);
             choose_worker(preferred, self.workers.iter().map(WorkerHandle::load))
         };
         // The lock is held while sending: commands for several workers must reach each of them in the same order.
-        self.placement
-            // With participants, their first worker is preferred: a room on one worker needs no mirrors.
-            .lock()
-            .route(command, choose, |worker, instruction| {
-                if let Some(worker) = self.workers.get(worker.0) {
-                    worker.sender.send(&self.room, instruction);
-                }
+        let mut placement = self.placement.lock();
+        if matches!(command, Command::AddPeer(_)) {
+            placement.record_ended(|worker| {
+                let worker = self.workers.get(worker.0);
+                worker.is_some_and(|worker| worker.sender.has_ended())
             });
+        }
+        placement.route(command, choose, |worker, instruction| {
+            if let Some(worker) = self.workers.get(worker.0) {
+                worker.sender.send(&self.room, instruction);
+            }
+        });
     }
 
     /// Returns the room's name.

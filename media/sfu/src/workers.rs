@@ -47,11 +47,12 @@ impl Workers {
     }
 
     /// Opens a room. Its first participants are placed on the worker with the fewest participants, then the fewest
-    /// rooms. Once that worker is half busy, others are placed on the least busy one. The caller must drop the handle
-    /// before it opens the same room again.
+    /// rooms. Once that worker is half busy, others are placed on the least busy one. A worker that has ended gets none.
+    /// The caller must drop the handle before it opens the same room again.
     pub fn open_room(&self, name: &NamespacedRoom) -> RoomHandle {
         let load = |(_, worker): &(usize, &WorkerThread)| {
             (
+                worker.sender.has_ended(),
                 // The counts may be a moment old. That only makes the choice less even.
                 worker.metrics.peers.load(Ordering::Relaxed),
                 worker.sender.handles(),

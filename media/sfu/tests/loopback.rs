@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use conclave_model::NamespacedRoom;
 use conclave_sfu::{
-    Command, Config, ConnectionMode, Event, Limits, PeerCommand, PeerEvent, RoomHandle,
+    Command, Config, ConnectionMode, Event, Limits, PeerCommand, PeerEvent, Reply, RoomHandle,
     WorkerMetrics, Workers,
 };
 use str0m::format::Codec;
@@ -38,6 +38,9 @@ use socket::SocketClient;
 /// Generous, for machines under load; a passing test takes a fraction of it.
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// Participant whose first event ends its worker.
+const FATAL: &str = "PA_fatal";
+
 struct Call {
     workers: Workers,
     room: RoomHandle,
@@ -48,7 +51,12 @@ struct Call {
 
 fn start(workers: usize, limits: Limits) -> (Workers, mpsc::Receiver<Event>) {
     let (sender, events) = mpsc::channel();
-    let sink = move |event| sender.send(event).unwrap_or_default();
+    let sink = move |event: Event| {
+        // Called on the worker's thread, which ends with the panic.
+        let is_fatal = matches!(&event, Event::Peer { peer, .. } if peer.as_str() == FATAL);
+        assert!(!is_fatal, "the test ends this worker");
+        sender.send(event).unwrap_or_default();
+    };
     let config = Config {
         udp_ports: 0..=0,
         workers,
@@ -254,6 +262,43 @@ fn participants_on_two_workers_hear_each_other() {
     let mut counters: Vec<_> = counters.collect();
     counters.sort_unstable();
     assert_eq!(counters, [(1, false), (1, true)]);
+}
+
+/// Returns whether a room's first worker runs.
+fn runs(room: &RoomHandle) -> bool {
+    let (sender, answer) = mpsc::channel();
+    // A worker that has ended drops the request with its sender.
+    let reply = Reply::new(move |_| sender.send(()).unwrap_or_default());
+    let peers = Vec::new();
+    room.send(Command::Snapshot { peers, reply });
+    answer.recv().is_ok()
+}
+
+#[test]
+fn participants_come_to_another_worker_when_one_has_ended() {
+    let mut call = Call::with_workers(2, Limits::default());
+    call.room
+        .send(Command::AddPeer(new_peer(FATAL, ConnectionMode::Source)));
+    let end = Instant::now() + DEADLINE;
+    while runs(&call.room) {
+        assert!(Instant::now() < end, "the worker has not ended");
+    }
+    let (alice, bob) = (
+        call.join("PA_alice", Protocol::Udp),
+        call.join("PA_bob", Protocol::Udp),
+    );
+    call.assert_audible(alice, bob);
+    // The worker that has ended has fewer participants.
+    let other = call
+        .workers
+        .open_room(&"prj_0123456789ab.other".parse().unwrap());
+    let first = std::mem::replace(&mut call.room, other);
+    let (carol, dave) = (
+        call.join("PA_carol", Protocol::Udp),
+        call.join("PA_dave", Protocol::Udp),
+    );
+    call.assert_audible(carol, dave);
+    drop(first);
 }
 
 #[test]

@@ -13,7 +13,9 @@ import pytest
 from conclave_sdk import AsyncConclave, Conclave, ConclaveError, RetryPolicy
 from conclave_sdk._retry import takes_idempotency_key
 
-DESCRIPTION = json.loads((Path(__file__).parents[3] / "tests" / "data" / "openapi.json").read_text())
+DATA = Path(__file__).parents[3] / "tests" / "data"
+DESCRIPTION = json.loads((DATA / "openapi.json").read_text())
+EXTENSIONS = json.loads((DATA / "openapi-ext.json").read_text())
 ROOM = {
     "id": "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21",
     "project_id": "prj_5f2a9c01be34",
@@ -171,6 +173,25 @@ def test_the_operations_with_a_key_are_those_of_the_description() -> None:
         assert callable(getattr(Conclave, operation["operationId"]))
         if "offset" in names:
             assert callable(getattr(Conclave, operation["operationId"].replace("list_", "all_", 1)))
+    for path, item in EXTENSIONS["paths"].items():
+        for method, operation in item.items():
+            names = [parameter["name"] for parameter in operation.get("parameters", [])]
+            plain = re.sub(r"\{\w+\}", "x", path)
+            assert takes_idempotency_key(method.upper(), plain) == ("Idempotency-Key" in names), path
+
+
+def test_a_repeated_erasure_has_the_key_of_the_first() -> None:
+    report = {
+        "replacement": "erased-1",
+        "changed": dict.fromkeys(["sessions", "role_changes", "codes", "ingresses", "recordings", "bans", "events"], 1),
+        "deleted_files": 0,
+        "remaining_recordings": [],
+        "has_more": False,
+    }
+    server = Script(unavailable(**{"Retry-After": "0"}), httpx.Response(200, json=report))
+    assert client(server).ext.erase_identity("mallory", idempotency_key="once").changed.sessions == 1
+    assert server.keys == {"once"}
+    assert len(server.requests) == 2
 
 
 def test_the_error_says_what_the_server_says() -> None:

@@ -13,12 +13,14 @@ export interface RetryPolicy {
 const STATUSES = [429, 502, 503, 504];
 const FIRST_WAIT = 0.25;
 const LONGEST_WAIT = 8;
-// Calls that change something and accept no `Idempotency-Key`.
+// POSTs that accept no `Idempotency-Key`.
 const WITHOUT_KEY = /\/v1\/(rooms\/[^/]+\/ingress|codes\/[^/]+\/exchange)$/;
+// DELETEs that accept one, since their response is a report.
+const WITH_KEY = /\/ext\/v1\/identities\/[^/]+$/;
 
 /** Returns whether a call changes something and accepts an `Idempotency-Key`. */
 export function takesIdempotencyKey(method: string, path: string): boolean {
-  return method === "POST" && !WITHOUT_KEY.test(path);
+  return method === "POST" ? !WITHOUT_KEY.test(path) : method === "DELETE" && WITH_KEY.test(path);
 }
 
 /** Returns whether sending a request twice has the effect of sending it once. */

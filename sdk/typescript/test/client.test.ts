@@ -182,6 +182,15 @@ test("operations and keys are those of the description", () => {
     Object.entries(item).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
   );
   assert.equal(operations.length, 54);
+  const extensions: Record<string, Record<string, { parameters?: { name: string }[] }>> = JSON.parse(
+    readFileSync(file.replace(/openapi\.json$/, "openapi-ext.json"), "utf8"),
+  ).paths;
+  for (const [path, item] of Object.entries(extensions)) {
+    for (const [method, { parameters = [] }] of Object.entries(item)) {
+      const takesKey = parameters.some(({ name }) => name === "Idempotency-Key");
+      assert.equal(takesIdempotencyKey(method.toUpperCase(), path.replace(/\{\w+\}/g, "x")), takesKey, path);
+    }
+  }
   const methods = Conclave.prototype as unknown as Record<string, unknown>;
   for (const { path, method, operation } of operations) {
     const names = (operation.parameters ?? []).map((parameter) => parameter.name);

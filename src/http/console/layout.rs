@@ -360,10 +360,7 @@ const NOTES: [(&str, &str); 36] = [
     ),
     ("track-muted", "The track was muted or unmuted."),
     ("role-changed", "The participant has its new role."),
-    (
-        "message-sent",
-        "The message was sent to everyone in the room.",
-    ),
+    ("message-sent", "The message was sent."),
     ("recording-started", "The recording is starting."),
     (
         "recording-stopped",

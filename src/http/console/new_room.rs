@@ -28,6 +28,8 @@ struct NewRoom<'a> {
     max_participants: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     empty_timeout_seconds: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_duration_seconds: Option<i64>,
     // As text, since metadata is stored with its order of keys and spelling of numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Box<RawValue>>,
@@ -55,6 +57,9 @@ pub fn section(visit: &Visit, project: &Project, templates: &[TemplateJson]) -> 
                     (field("timeout", "Stays open when empty (seconds)", &html! {
                         input #timeout type="number" name="empty_timeout_seconds" min="0" placeholder="300";
                     }, ""))
+                    (field("duration", "Lasts at most (seconds)", &html! {
+                        input #duration type="number" name="max_duration_seconds" min="0" placeholder="the template's limit";
+                    }, "From its first join; 0 for no limit"))
                 }
                 (field("metadata", "Metadata (JSON)", &html! {
                     textarea #metadata name="metadata" spellcheck="false" placeholder=r#"{"team": "blue"}"# {}
@@ -72,6 +77,7 @@ async fn create(visit: Visit) -> PageResult {
         template_id: visit.optional("template_id"),
         max_participants: visit.number("max_participants")?,
         empty_timeout_seconds: visit.number("empty_timeout_seconds")?,
+        max_duration_seconds: visit.number("max_duration_seconds")?,
         metadata: visit.optional("metadata").map(json).transpose()?,
     };
     let body = serde_json::to_string(&new).map_err(ApiError::internal)?;

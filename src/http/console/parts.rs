@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::visit::Visit;
+use super::visit::{OFFSET, Visit};
 
 /// Rows per list page.
 pub const ROWS: u32 = 50;
@@ -115,22 +115,39 @@ pub fn history_pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
 }
 
 /// Renders links to the next and previous page of a list, with the same filters. `names` are the texts of the links: backward, forward.
-pub fn pager_with_names(
-    visit: &Visit,
+pub fn pager_with_names(visit: &Visit, offset: u64, has_more: bool, names: [&str; 2]) -> Markup {
+    links(offset, has_more, names, |offset| {
+        path_with_offset(visit, OFFSET, offset)
+    })
+}
+
+/// Renders links to the next and previous page of a list in a section of the page, which starts with the newest entry. The section's id
+/// is also the query parameter for the rows to skip.
+pub fn section_pager(visit: &Visit, id: &str, has_more: bool) -> Markup {
+    let names = ["Newer", "Older"];
+    links(visit.offset_in(id), has_more, names, |offset| {
+        format!("{}#{id}", path_with_offset(visit, id, offset))
+    })
+}
+
+/// Returns the page's path with its query, and another number of rows to skip.
+fn path_with_offset(visit: &Visit, parameter: &str, offset: u64) -> String {
+    let query = url::form_urlencoded::parse(visit.request.query_string().as_bytes());
+    // A note belongs to the action that led to this page.
+    let kept = query.filter(|(name, _)| name != parameter && name != "note");
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    query
+        .extend_pairs(kept)
+        .append_pair(parameter, &offset.to_string());
+    format!("{}?{}", visit.request.path(), query.finish())
+}
+
+fn links(
     offset: u64,
     has_more: bool,
     [backward, forward]: [&str; 2],
+    to: impl Fn(u64) -> String,
 ) -> Markup {
-    let to = |offset: u64| {
-        let query = url::form_urlencoded::parse(visit.request.query_string().as_bytes());
-        // A note belongs to the action that led to this page.
-        let kept = query.filter(|(name, _)| name != "offset" && name != "note");
-        let mut query = url::form_urlencoded::Serializer::new(String::new());
-        query
-            .extend_pairs(kept)
-            .append_pair("offset", &offset.to_string());
-        format!("{}?{}", visit.request.path(), query.finish())
-    };
     html! {
         @if offset > 0 || has_more {
             nav.pager aria-label="Pages of the list" {

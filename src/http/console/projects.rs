@@ -21,6 +21,7 @@ use super::visit::{PageResult, Visit, log_change};
 use crate::config::DEFAULT_PLAN;
 use crate::http::api::response::Json;
 use crate::http::api::v1::usage::{self, PlanStatus, UsageDayJson};
+use crate::starter_template;
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -106,6 +107,12 @@ fn create_form(visit: &Visit) -> Markup {
                     (field("env", "Environment", &select("env", "env", &environments, "live"), ""))
                     (field("plan", "Plan", &plans(visit, "plan", DEFAULT_PLAN), ""))
                 }
+                p.field {
+                    label.check {
+                        input type="checkbox" name="with_template" checked;
+                        "Create a default template with the roles host and guest"
+                    }
+                }
                 p { button type="submit" { "Create project" } }
             }))
         }
@@ -121,7 +128,11 @@ async fn create(visit: Visit) -> PageResult {
         Environment::Live
     };
     let plan = existing_plan(&visit)?;
-    let project = visit.state.store.projects().create(name, env, plan).await?;
+    let store = &visit.state.store;
+    let mut project = store.projects().create(name, env, plan).await?;
+    if visit.has("with_template") {
+        project = starter_template::ensure(store, project).await?;
+    }
     // Not an API operation, so `OperatorCall` does not log it.
     log_change("create_project", &project.id);
     Ok(visit.done(

@@ -86,7 +86,7 @@ async fn list(visit: Visit) -> PageResult {
         limit: ROWS,
         offset: visit.offset(),
     };
-    // From the store: the API has neither a search by prefix nor a list of live rooms.
+    // From the store: the API's list of live rooms leaves out empty ones.
     let rooms = match visit.query("q") {
         Some(prefix) => found(&visit, &project, prefix, page).await?,
         None => all(&visit, &project, page).await?,
@@ -169,12 +169,20 @@ async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Mark
         .await?;
     let open = live.as_ref().map_or(&[][..], |live| &live.items);
     let counts = participants(visit, open).await?;
-    let ended: Vec<Room> = rooms
+    // With open rooms that are not among the first live ones, so that every room is on a page.
+    let is_shown = |room: &Room| open.iter().any(|shown| shown.id == room.id);
+    let others: Vec<Room> = rooms
         .items
         .iter()
-        .filter(|room| room.ended_at.is_some())
+        .filter(|room| !is_shown(room))
         .cloned()
         .collect();
+    let counts_of_others = participants(visit, &others).await?;
+    let (title, columns) = if others.iter().all(|room| room.status == RoomStatus::Ended) {
+        ("Ended, newest first", ENDED)
+    } else {
+        ("Further rooms, newest first", FOUND)
+    };
     Ok(html! {
         @if let Some(live) = &live {
             h2 { "Live" }
@@ -182,12 +190,12 @@ async fn all(visit: &Visit, project: &Project, page: PageRequest) -> Result<Mark
                 (empty("No room is open.", "Open one below, or by POST /v1/rooms with a key of this project."))
             } @else {
                 (rows("Live rooms", LIVE, &live.items, &counts))
-                @if live.has_more { p.help { "The first " (ROWS) " are shown. Search to find others." } }
+                @if live.has_more { p.help { "The first " (ROWS) " are shown, and the others on the pages of older rooms." } }
             }
         }
-        @if !ended.is_empty() {
-            h2 { "Ended, newest first" }
-            (rows("Ended rooms", ENDED, &ended, &vec![None; ended.len()]))
+        @if !others.is_empty() {
+            h2 { (title) }
+            (rows(title, columns, &others, &counts_of_others))
         }
         (pager(visit, page.offset, rooms.has_more))
     })

@@ -30,6 +30,8 @@ use crate::http::api::spec::Method;
 use crate::http::resource::page_response;
 use crate::http::state::AppState;
 
+/// Query parameter for the rows to skip in a page's main list.
+pub const OFFSET: &str = "offset";
 /// Header that htmx sends with each request.
 const HX_REQUEST: &str = "hx-request";
 /// Response headers that control where htmx puts the response.
@@ -80,10 +82,15 @@ impl Visit {
         found.filter(|value| !value.is_empty())
     }
 
-    /// Returns how many rows to skip.
+    /// Returns how many rows of the page's main list to skip.
     pub fn offset(&self) -> u64 {
+        self.offset_in(OFFSET)
+    }
+
+    /// Returns how many rows to skip in the list with this query parameter.
+    pub fn offset_in(&self, parameter: &str) -> u64 {
         let offset = self
-            .query("offset")
+            .query(parameter)
             .and_then(|text| text.parse().ok())
             .unwrap_or(0);
         // Clamped, so that a URL by hand shows an empty page instead of an error.

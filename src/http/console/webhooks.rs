@@ -166,6 +166,8 @@ fn edit_form(visit: &Visit, path: &str, endpoint: &WebhookEndpointJson) -> Marku
         section.card {
             h2 { "Change" }
             (form(visit, path, &html! {
+                input type="hidden" name="shown_url" value=(endpoint.url);
+                input type="hidden" name="shown_active" value=(endpoint.active);
                 (field("url", "URL", &html! { input #url type="url" name="url" required value=(endpoint.url); }, ""))
                 (field("description", "Description", &html! {
                     input #description name="description" maxlength=(ext::MAX_DESCRIPTION) value=(endpoint.description);
@@ -381,12 +383,19 @@ async fn create(visit: Visit) -> PageResult {
 
 async fn update(visit: Visit) -> PageResult {
     let chosen = |event: &&EventType| visit.has(&event_field(**event));
-    let body = json!({
-        "url": visit.field("url"),
+    let mut body = json!({
         "description": visit.field("description"),
         "events": EventType::ALL.iter().filter(chosen).collect::<Vec<_>>(),
-        "active": visit.has("active"),
     });
+    // Left out if they are as shown: the server may have disabled the endpoint meanwhile, and an endpoint whose address is refused today can
+    // still be switched off.
+    if visit.field("url") != visit.field("shown_url") {
+        body["url"] = json!(visit.field("url"));
+    }
+    let active = visit.has("active");
+    if active.to_string() != visit.field("shown_active") {
+        body["active"] = json!(active);
+    }
     change(&visit, body, "endpoint-changed").await
 }
 

@@ -31,7 +31,8 @@ pub async fn remove(
         .unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-/// Removes a recording's file as [`remove`] does, and records that. Returns whether it was removed; a failure of the file system is logged.
+/// Removes a recording's file as [`remove`] does, and records that, unless it waited for its upload: an attempt that has opened it may still
+/// complete. Returns whether it was removed; a failure of the file system is logged.
 ///
 /// # Errors
 /// Fails when the database cannot be written.
@@ -56,6 +57,10 @@ pub async fn remove_recorded(
             }
             return Ok(false);
         }
+    }
+    if recording.awaits_upload {
+        // The next attempt finds no file, and records that.
+        return Ok(true);
     }
     // After the removal: if the process dies in between, the recording counts as having a missing file.
     store

@@ -29,6 +29,14 @@ fn without_a_session_a_page_leads_to_the_sign_in_and_back() {
         (answer.status, answer.headers["location"].as_str()),
         (303, "/sign-in?next=%2Fprojects")
     );
+    let answer = browser.open("/actors?q=a%20b&kind=room&note=credited");
+    let next = "/sign-in?next=%2Factors%3Fq%3Da%2Bb%26kind%3Droom";
+    assert_eq!(answer.headers["location"], next);
+    let form = browser.open(next).text();
+    assert!(
+        form.contains("value=\"/actors?q=a+b&amp;kind=room\""),
+        "{form}"
+    );
     let form = browser.open("/sign-in?next=%2Fprojects");
     let fields = [
         ("csrf", csrf(&form)),

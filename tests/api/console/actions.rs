@@ -53,6 +53,23 @@ fn a_project_is_created_given_a_key_credited_moved_suspended_and_resumed() {
 }
 
 #[test]
+fn a_project_is_created_with_a_default_template_unless_it_is_not_wanted() {
+    let app = TestApp::start();
+    let browser = Browser::new(&app);
+    for (wanted, fields) in [(true, &[("with_template", "on")][..]), (false, &[][..])] {
+        let mut form = vec![("name", "shop"), ("env", "live"), ("plan", "self_hosted")];
+        form.extend(fields);
+        let page = browser.act("/projects", &form);
+        let (_, rest) = page.split_once("/projects/prj_").unwrap();
+        let path = format!("/projects/prj_{}", &rest[..12]);
+        let templates = browser.page(&format!("{path}/templates"));
+        assert_eq!(templates.contains("guest, host"), wanted, "{templates}");
+        let page = browser.act(&format!("{path}/rooms"), &[("name", "till")]);
+        assert_eq!(page.contains("value=\"guest\""), wanted, "{page}");
+    }
+}
+
+#[test]
 fn an_invalid_form_says_what_is_allowed_and_changes_nothing() {
     let app = TestApp::start();
     let browser = Browser::new(&app);
@@ -181,9 +198,11 @@ fn a_room_is_opened_with_everything_that_the_api_takes() {
         ("template_id", template.as_str().unwrap()),
         ("max_participants", "7"),
         ("empty_timeout_seconds", "60"),
+        ("max_duration_seconds", "600"),
         ("metadata", metadata),
     ];
-    browser.act(&path, &fields);
+    let page = browser.act(&path, &fields);
+    assert!(page.contains("10 min 0 s"), "{page}");
     let room = app.get("/v1/rooms/standup").send();
     assert!(
         room.text().contains(metadata),
@@ -193,6 +212,7 @@ fn a_room_is_opened_with_everything_that_the_api_takes() {
     for part in [
         r#""max_participants":7"#,
         r#""empty_timeout_seconds":60"#,
+        r#""max_duration_seconds":600"#,
         &format!(r#""template_id":{template}"#),
     ] {
         assert!(room.text().contains(part), "{part}: {}", room.text());
@@ -588,6 +608,24 @@ fn a_webhook_endpoint_is_changed_gets_a_new_secret_and_is_enabled_again() {
         "{page}"
     );
     assert!(browser.page("/").contains("Disabled"));
+    // From a page that was shown before the server disabled it and a backend moved it.
+    let moved = format!("{}/moved", receiver.url);
+    app.patch(&format!(
+        "/ext/v1/webhook-endpoints/{}",
+        endpoint["id"].as_str().unwrap()
+    ))
+    .json(json!({"url": moved}))
+    .send()
+    .expect(200);
+    let shown = [
+        ("shown_url", receiver.url.as_str()),
+        ("shown_active", "true"),
+    ];
+    browser.act(&path, &[&fields[..], &shown].concat());
+    assert_eq!(
+        (&listed()["active"], &listed()["url"]),
+        (&json!(false), &json!(moved))
+    );
     browser.act(&format!("{path}/enable"), &[]);
     assert_eq!(listed()["active"], true);
     // An unticked box is not sent.

@@ -59,6 +59,62 @@ fn rooms_are_listed_with_their_participants() {
 }
 
 #[test]
+fn every_room_is_on_a_page() {
+    let app = TestApp::start();
+    let browser = Browser::new(&app);
+    app.room("retro");
+    app.delete("/v1/rooms/retro").send().expect_empty(204);
+    for number in 0..101 {
+        app.room(&format!("open-{number}"));
+        app.advance(std::time::Duration::from_millis(1));
+    }
+    let own = format!("/projects/{}", app.project);
+    let older = [50, 100].map(|offset| browser.page(&format!("{own}?offset={offset}")));
+    let pages = browser.page(&own) + &older.concat();
+    for number in 0..101 {
+        let link = format!("/rooms/open-{number}\"");
+        assert!(pages.contains(&link), "{number}: {pages}");
+    }
+    assert!(older[1].contains("/rooms/retro\""), "{}", older[1]);
+}
+
+#[test]
+fn every_room_code_and_ban_can_be_reached() {
+    let app = TestApp::start();
+    let browser = Browser::new(&app);
+    app.room("standup");
+    for number in 0..51 {
+        app.post("/v1/rooms/standup/codes")
+            .json(json!({"role": "guest", "identity": format!("user-{number}")}))
+            .send()
+            .expect(201);
+        app.put(&format!("/ext/v1/rooms/standup/bans/troll-{number}"))
+            .json(json!({}))
+            .send()
+            .expect(201);
+        app.advance(std::time::Duration::from_millis(1));
+    }
+    let room = format!("/projects/{}/rooms/standup", app.project);
+    let first = browser.page(&room);
+    let lift = format!("action=\"{room}/bans/troll-0/lift\"");
+    assert!(
+        !first.contains(">user-0<") && !first.contains(&lift),
+        "{first}"
+    );
+    for (section, oldest) in [("codes", ">user-0<"), ("bans", lift.as_str())] {
+        let next = format!("{room}?{section}=50");
+        assert!(
+            first.contains(&format!("href=\"{next}#{section}\"")),
+            "{first}"
+        );
+        let page = browser.page(&next);
+        assert!(page.contains(oldest), "{page}");
+        let back = format!("href=\"{room}?{section}=0#{section}\"");
+        assert!(page.contains(&back), "{page}");
+    }
+}
+
+#[test]
 fn the_overview_links_to_lists_of_what_it_counts_in_all_projects() {
     let app = TestApp::start();
     let browser = Browser::new(&app);

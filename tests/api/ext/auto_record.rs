@@ -198,6 +198,28 @@ fn on_livekit_a_restart_does_not_start_a_second_recording_of_a_connected_partici
 }
 
 #[test]
+fn participants_that_join_in_the_same_millisecond_have_files_of_their_own() {
+    // Which LiveKit would write over each other if they had the same name.
+    let (app, double) = livekit();
+    set(&app, json!({"type": "participant"}));
+    app.room("standup");
+    for identity in ["alice", "bob"] {
+        let token = app.token("standup", identity, "host");
+        double.connect(&token).unwrap();
+    }
+    let recorded = wait_for(&app, 2);
+    let starts = double.calls::<proto::ParticipantEgressRequest>("StartParticipantEgress");
+    let files = starts.iter().map(|start| &start.file_outputs[0].filepath);
+    let files: Vec<&String> = files.collect();
+    assert_eq!(files.len(), 2, "{files:?}");
+    assert_ne!(files[0], files[1]);
+    for recording in &recorded {
+        let name = recording["filepath"].as_str().unwrap();
+        assert!(files.iter().any(|file| file.ends_with(name)), "{name}");
+    }
+}
+
+#[test]
 fn each_participant_has_one_running_recording_across_rejoins_and_hidden_ones_have_none() {
     let app = TestApp::start();
     let roles = json!({"host": {}, "observer": {"hidden": true}});

@@ -397,6 +397,38 @@ fn a_participant_that_may_remove_others_may_ban_and_revoke_and_no_one_else() {
 
 /// Proves S-90.
 #[test]
+fn a_participant_may_prolong_a_ban_and_not_shorten_it() {
+    let app = start();
+    let host = app.token("standup", "alice", "host");
+    let until = |seconds: u64| app.clock.now().after(Duration::from_secs(seconds));
+    let put = |body: Value| with_token(app.put(MALLORY), &host).json(body).send();
+    let by_server = |body: Value| app.put(MALLORY).json(body).send();
+    by_server(json!({"until": until(60), "reason": "spam"})).expect(201);
+    let refused = |seconds: u64| {
+        put(json!({"until": until(seconds)})).expect_error(403, "permission_denied", None);
+    };
+    refused(59);
+    let kept = app.get(BANS).send().expect(200)["bans"][0].clone();
+    assert_eq!(
+        (&kept["until"], &kept["reason"]),
+        (&json!(until(60)), &json!("spam"))
+    );
+    put(json!({"until": until(60)})).expect(200);
+    put(json!({"until": until(61)})).expect(200);
+    put(json!({})).expect(200);
+    // The longest of all: it ends when the server lifts it, or gives it an end.
+    refused(1_000_000);
+    app.advance(Duration::from_secs(61));
+    assert_banned(&mint(&app));
+    by_server(json!({"until": until(1)})).expect(200);
+    app.advance(Duration::from_secs(1));
+    mint(&app).expect(201);
+    // A ban that is over is no obstacle.
+    put(json!({"until": until(1)})).expect(201);
+}
+
+/// Proves S-90.
+#[test]
 fn a_banned_or_revoked_token_permits_no_requests() {
     let app = start();
     let remove = |token: &str| with_token(app.delete(PARTICIPANT), token).send();

@@ -227,6 +227,33 @@ fn an_erasure_that_was_interrupted_continues_with_the_same_replacement_at_the_ne
     );
 }
 
+/// Proves S-92.
+#[test]
+fn an_erasure_whose_request_failed_is_completed_without_a_restart() {
+    let app = TestApp::start();
+    app.room("a");
+    let sid = app.join("a", "alice", "guest");
+    app.leave(&sid, true);
+    // As if the request had failed before it changed a row.
+    app.records().run(&format!(
+        "INSERT INTO erasures (project_id, identity, replacement, created_at) VALUES ('{}', 'alice', 'erased-1', {})",
+        app.project,
+        app.clock.now().millis()
+    ));
+    eventually(|| {
+        // Repeated, in case the server was not waiting yet.
+        app.advance(Duration::from_secs(10 * 60));
+        app.records().value("SELECT count(*) FROM erasures") == "0"
+    });
+    assert_eq!(
+        [
+            sessions(&app, &app.key, "alice"),
+            sessions(&app, &app.key, "erased-1")
+        ],
+        [0, 1]
+    );
+}
+
 #[test]
 fn a_repeated_request_with_the_key_gets_the_first_result() {
     let app = TestApp::start();

@@ -224,6 +224,18 @@ fn every_visible_participant_is_recorded_by_one_call_and_nobody_twice() {
 }
 
 #[test]
+fn recordings_that_start_together_have_files_of_their_own() {
+    let app = TestApp::start();
+    app.room("standup");
+    app.join("standup", "alice", "host");
+    app.join("standup", "bob", "host");
+    let started = record_participants(&app, "standup").expect(201);
+    let recordings = started["recordings"].as_array().unwrap();
+    assert_eq!(recordings.len(), 2, "{started}");
+    assert_ne!(recordings[0]["filepath"], recordings[1]["filepath"]);
+}
+
+#[test]
 fn a_participant_is_recorded_once_by_requests_at_the_same_time_and_again_while_its_recording_ends()
 {
     let app = TestApp::start();
@@ -245,6 +257,21 @@ fn a_participant_is_recorded_once_by_requests_at_the_same_time_and_again_while_i
         .expect(200);
     let again = id(&record_participants(&app, "standup").expect(201));
     assert_ne!(again, ids[0]);
+}
+
+#[test]
+fn while_the_database_is_locked_the_call_fails_as_a_whole_and_can_be_repeated() {
+    let app = TestApp::start();
+    app.room("standup");
+    app.join("standup", "alice", "host");
+    app.join("standup", "bob", "host");
+    let request = || record_participants(&app, "standup");
+    let lock = app.records().lock();
+    request().expect_error(503, "database_unavailable", None);
+    drop(lock);
+    let started = request().expect(201);
+    assert_eq!(started["recordings"].as_array().unwrap().len(), 2);
+    assert!(started.get("refused").is_none(), "{started}");
 }
 
 #[test]

@@ -78,6 +78,29 @@ fn participants_publishers_recordings_and_broadcasts_are_those_of_now() {
 }
 
 #[test]
+fn a_recording_and_a_broadcast_that_are_ending_run_no_more() {
+    let app = TestApp::start();
+    app.room("standup");
+    app.join("standup", "alice", "host");
+    let starts = [
+        ("recordings", json!({"type": "room_composite"})),
+        ("broadcasts", json!({"urls": ["rtmp://8.8.8.8/live/key"]})),
+    ];
+    for (kind, body) in starts {
+        let start = app.post(&format!("/v1/rooms/standup/{kind}")).json(body);
+        let started = start.send().expect(201);
+        let id = started["egress_id"].as_str().unwrap();
+        let stop = app.post(&format!("/v1/{kind}/{id}/stop")).send();
+        assert_eq!(stop.expect(200)["status"], "ending");
+    }
+    let room = &live(&app)[0];
+    assert_eq!(
+        (&room["recording"], &room["broadcasting"]),
+        (&json!(false), &json!(false))
+    );
+}
+
+#[test]
 fn the_latest_first_join_is_the_first_of_the_list_and_pages_follow_it() {
     let app = TestApp::start();
     refuses_bad_pages(&app, LIVE);

@@ -171,6 +171,13 @@ fn deliveries_go_to_the_new_url() {
     app.advance(Duration::from_secs(60));
     assert_eq!(new.next().json()["room"], "failed");
     assert!(old.drain().is_empty());
+    app.settle();
+    let deliveries = app.deliveries("status=delivered");
+    let posted_to: Vec<_> = deliveries
+        .iter()
+        .map(|delivery| &delivery["endpoint_url"])
+        .collect();
+    assert_eq!(posted_to, [&json!(new.url), &json!(new.url)]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use conclave::config::Config;
 use conclave_model::faults::{Fault as ActorFault, arm, left};
@@ -303,6 +303,38 @@ fn a_refused_upload_keeps_the_file_says_why_without_secrets_and_is_made_by_the_n
             .unwrap()
             .contains("a later attempt has uploaded the file")
     );
+}
+
+/// Proves S-92.
+#[test]
+fn the_file_of_an_erased_participant_that_waits_for_its_upload_is_deleted_and_never_uploaded() {
+    let mut recorded = Recorded::start();
+    recorded.storage.refuse(Some(403));
+    let id = recorded.record("g.ogg");
+    recorded.stop(&id);
+    wait_for_status(&recorded.call.app, &id, "failed");
+    let (app, file) = (&recorded.call.app, recorded.file("g.ogg"));
+    // Written at the recording's end by the test's clock.
+    let millis = app.clock.now().millis().unsigned_abs();
+    let opened = fs::File::options().append(true).open(&file).unwrap();
+    opened
+        .set_modified(SystemTime::UNIX_EPOCH + Duration::from_millis(millis))
+        .unwrap();
+    app.delete("/v1/rooms/standup").send().expect_empty(204);
+    let erased = app.delete("/ext/v1/identities/alice").send().expect(200);
+    assert_eq!(erased["deleted_files"], 1);
+    // It is for a destination, which may have got it after all.
+    assert_eq!(erased["remaining_recordings"][0]["egress_id"], id.as_str());
+    assert!(!file.exists());
+    recorded.storage.refuse(None);
+    let recorded = recorded.restart(TestApp::restart);
+    eventually(|| {
+        let error = recording(&recorded.call.app, &id)["error"].clone();
+        error
+            .as_str()
+            .is_some_and(|error| error.contains("the recorded file is gone"))
+    });
+    assert!(recorded.storage.names().is_empty());
 }
 
 /// Proves R-19.

@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use clap::Args;
 
@@ -22,8 +23,8 @@ pub struct Against {
     /// Number of rounds, each with both programs.
     #[arg(long, global = true, requires = "against", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=50))]
     rounds: u32,
-    /// Directory for the figures. A ratio or a processor time per packet that is worse than the last run on this kind of machine fails; new
-    /// figures replace the stored ones, unless one failed.
+    /// Directory for the figures. A ratio or a processor time per packet that is worse than the last run on this kind of machine fails. A
+    /// part's new figures replace the stored ones, unless one is worse.
     #[arg(long, global = true, conflicts_with = "against")]
     record: Option<PathBuf>,
     /// Tolerated deterioration of a figure in percent, against the other program or the last run; 10 by default.
@@ -42,6 +43,8 @@ pub struct Outcome {
     pub section: Section,
     /// Whether every figure is within its limit, or, compared with another program, no worse than tolerated.
     pub passes: bool,
+    /// Whether a figure is worse than the reference's by more than the tolerance.
+    pub is_worse: bool,
 }
 
 /// A figure for both programs.
@@ -91,9 +94,11 @@ impl Against {
         }
         let changes = changes(&rounds, self.tolerance());
         let [section, _] = rounds.pop().ok_or("no round")?;
+        let is_worse = changes.iter().any(|change| change.is_worse);
         Ok(Outcome {
             text: table(section.title, &changes),
-            passes: !changes.iter().any(|change| change.is_worse),
+            passes: !is_worse,
+            is_worse,
             section,
         })
     }
@@ -121,6 +126,7 @@ impl Against {
         }
         Ok(Outcome {
             passes: section.passes() && worse.is_empty(),
+            is_worse: !worse.is_empty(),
             text,
             section,
         })
@@ -131,11 +137,12 @@ impl Against {
         self.record.as_ref().map(open).transpose()
     }
 
-    /// Stores the measurements for the next comparison.
-    pub fn write_record(&self, sections: &[Section]) -> Result<(), BenchError> {
+    /// Stores a part's measurements for the next comparison, unless a figure is worse than the stored one. A missed bound is stored: a
+    /// machine that never reaches it would otherwise have nothing to compare with.
+    pub fn write_record(&self, outcome: &Outcome) -> Result<(), BenchError> {
         match self.open_record()? {
-            Some(record) => record.add(sections),
-            None => Ok(()),
+            Some(record) if !outcome.is_worse => record.add(slice::from_ref(&outcome.section)),
+            _ => Ok(()),
         }
     }
 }
@@ -291,7 +298,7 @@ mod tests {
         };
         let first = measured(&[0.8]);
         assert!(first.passes, "there is nothing to compare with");
-        comparison.write_record(&[first.section]).unwrap();
+        comparison.write_record(&first).unwrap();
 
         assert!(measured(&[0.75]).passes);
         assert!(measured(&[0.6, 0.75]).passes);
@@ -299,6 +306,28 @@ mod tests {
         assert!(!worse.passes);
         let line = "worse than the last time: get_room, 0.65 after 0.80";
         assert!(worse.text.contains(line), "{}", worse.text);
+        comparison.write_record(&worse).unwrap();
+        assert!(!measured(&[0.65, 0.65]).passes, "the reference is the same");
+    }
+
+    #[test]
+    fn figures_below_their_bound_are_stored_and_compared() {
+        let directory = tempfile::tempdir().unwrap();
+        let comparison = Against {
+            against: None,
+            record: Some(directory.path().to_owned()),
+            ..against(1)
+        };
+        let measured = |value: f64| {
+            let measure = |_: &Path| Ok(section(value, 2.0));
+            comparison.measure(Path::new("new"), measure).unwrap()
+        };
+        let first = measured(0.3);
+        assert!(!first.passes, "the bound is 0.4");
+        comparison.write_record(&first).unwrap();
+        let second = measured(0.2);
+        let line = "worse than the last time: get_room, 0.20 after 0.30";
+        assert!(second.text.contains(line), "{}", second.text);
     }
 
     #[test]

@@ -188,14 +188,12 @@ impl Arguments {
             if output == Output::Tables {
                 print!("{}", outcome.text);
             }
+            self.against.write_record(&outcome)?;
             passes &= outcome.passes;
             sections.push(outcome.section);
         }
         if let Some(report) = report {
             report.add(&sections)?;
-        }
-        if passes {
-            self.against.write_record(&sections)?;
         }
         Ok((sections, passes))
     }

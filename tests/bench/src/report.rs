@@ -2,7 +2,8 @@
 //!
 //! `performance.json` holds a table for each section, kind of machine and commit. `performance.md` and a plot for each curve are written
 //! from it: first the ratios on all machines side by side, then the tables. One machine's tables are from one commit, so that a page never
-//! shows a fast version's requests beside a slow version's calls.
+//! shows a fast version's requests beside a slow version's calls. A plot belongs to the table that drew it, and stays until it is drawn again:
+//! other pages' tests and the server's list of files name it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -49,8 +50,9 @@ struct Table {
     commit: String,
     /// The date, as `2026-11-22`.
     date: String,
+    /// Empty if only its plots are left: see [`Report::require_one_commit`].
     rows: Vec<Row>,
-    /// Titles of its curves, each a plot next to the page.
+    /// Titles of the curves that it drew last, each a plot next to the page.
     curves: Vec<String>,
 }
 
@@ -96,7 +98,7 @@ impl Report {
     }
 
     /// Rejects misleading pages: a server with uncommitted changes, and tables from several commits on one machine. With `discard`, this
-    /// machine's tables for other commits are removed instead.
+    /// machine's rows for other commits are removed instead. Their plots stay, with their commit, until a run replaces them.
     pub fn require_one_commit(&mut self, discard: bool) -> Result<(), BenchError> {
         let commit = &self.commit;
         if commit.ends_with("-dirty") {
@@ -106,9 +108,14 @@ impl Report {
             .into());
         }
         let machine = &self.machine;
-        let is_other = |table: &Table| table.machine.is_like(machine) && table.commit != *commit;
+        let is_other = |table: &Table| {
+            !table.rows.is_empty() && table.machine.is_like(machine) && table.commit != *commit
+        };
         if discard {
-            self.tables.retain(|table| !is_other(table));
+            for table in self.tables.iter_mut().filter(|table| is_other(table)) {
+                table.rows.clear();
+            }
+            self.remove_empty();
         } else if let Some(other) = self.tables.iter().find(|table| is_other(table)) {
             return Err(format!(
                 "the report has tables of commit {} on this kind of machine, as '{}', and this is {commit}; with \
@@ -149,6 +156,9 @@ impl Report {
             for curve in &section.curves {
                 let file = self.directory.join(file_name(curve.title));
                 std::fs::write(file, plot::svg(curve))?;
+                for table in &mut self.tables {
+                    table.curves.retain(|title| title != curve.title);
+                }
             }
             let table = Table::new(section, &self.machine, &self.commit);
             let known = (self.tables.iter()).position(|known| self.is_of(known, section));
@@ -157,11 +167,18 @@ impl Report {
                 None => self.tables.push(table),
             }
         }
+        self.remove_empty();
         let mut data = serde_json::to_string_pretty(&self.tables)?;
         data.push('\n');
         std::fs::write(self.directory.join(DATA), data)?;
         std::fs::write(self.directory.join(PAGE), page(&self.tables))?;
         Ok(())
+    }
+
+    /// Removes tables without rows and plots.
+    fn remove_empty(&mut self) {
+        let is_empty = |table: &Table| table.rows.is_empty() && table.curves.is_empty();
+        self.tables.retain(|table| !is_empty(table));
     }
 
     fn is_of(&self, table: &Table, section: &Section) -> bool {
@@ -241,7 +258,8 @@ fn page(tables: &[Table]) -> String {
         if !titles.contains(&table.title.as_str()) {
             titles.push(&table.title);
         }
-        if !machines.iter().any(|known| known.is_like(&table.machine)) {
+        let is_known = machines.iter().any(|known| known.is_like(&table.machine));
+        if !is_known && !table.rows.is_empty() {
             machines.push(&table.machine);
         }
     }
@@ -274,11 +292,11 @@ fn page(tables: &[Table]) -> String {
         let newest = of_title.clone().max_by_key(|table| &table.date);
         let about = newest.map_or("", |table| &table.about);
         let _ = write!(page, "\n## {title}\n\n{about}\n");
-        for table in of_title {
+        for table in of_title.clone().filter(|table| !table.rows.is_empty()) {
             write_table(&mut page, table);
         }
-        for curve in newest.iter().flat_map(|table| &table.curves) {
-            let _ = write!(page, "\n![{curve}]({})\n", file_name(curve));
+        for table in of_title.filter(|table| !table.curves.is_empty()) {
+            write_plots(&mut page, table);
         }
     }
     page
@@ -301,6 +319,18 @@ fn write_table(page: &mut String, table: &Table) {
             "| {} | {} | {} | {} |",
             row.name, row.text, row.wanted, row.note
         );
+    }
+}
+
+fn write_plots(page: &mut String, table: &Table) {
+    let (commit, date) = (&table.commit, &table.date);
+    let _ = write!(
+        page,
+        "\nPlotted from commit `{commit}` on {date}: {}.\n",
+        table.machine.name()
+    );
+    for curve in &table.curves {
+        let _ = write!(page, "\n![{curve}]({})\n", file_name(curve));
     }
 }
 
@@ -392,6 +422,55 @@ mod tests {
         let text = std::fs::read_to_string(path.join(PAGE)).unwrap();
         assert_eq!(text.matches("Commit `1`").count(), 1, "B's: {text}");
         assert_eq!(text.matches("Commit `2`").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn a_plot_stays_with_its_commit_until_it_is_drawn_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let with_plot = || Section {
+            curves: vec![Curve {
+                title: "Cost by size",
+                size: "rooms",
+                unit: "ms",
+                lines: vec![("reads", vec![(1.0, 0.2), (10.0, 0.3)])],
+            }],
+            ..section("One", 0.5)
+        };
+        let plots = || {
+            let text = std::fs::read_to_string(path.join(PAGE)).unwrap();
+            let heads = ["Commit", "Plotted", "!["];
+            let is_of_plot = |line: &&str| heads.iter().any(|head| line.starts_with(head));
+            let short = |line: &str| line.split(" on ").next().unwrap_or_default().to_owned();
+            Vec::from_iter(text.lines().filter(is_of_plot).map(short))
+        };
+        let plot = "![Cost by size](cost-by-size.svg)";
+        open(path, "A", "1").add(&[with_plot()]).unwrap();
+
+        let mut report = open(path, "A", "2");
+        report.require_one_commit(true).unwrap();
+        report.add(&[section("Two", 0.5)]).unwrap();
+        assert_eq!(
+            plots(),
+            ["Plotted from commit `1`", plot, "Commit `2`"],
+            "the first part is written, and the part with the plot is not"
+        );
+
+        let mut report = open(path, "A", "2");
+        report.require_one_commit(false).unwrap();
+        report.add(&[with_plot()]).unwrap();
+        let drawn = ["Commit `2`", "Plotted from commit `2`", plot, "Commit `2`"];
+        assert_eq!(plots(), drawn);
+
+        open(path, "B", "3").add(&[with_plot()]).unwrap();
+        let drawn = [
+            "Commit `2`",
+            "Commit `3`",
+            "Plotted from commit `3`",
+            plot,
+            "Commit `2`",
+        ];
+        assert_eq!(plots(), drawn, "one file has one origin");
     }
 
     #[test]

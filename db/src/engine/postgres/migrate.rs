@@ -27,6 +27,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0010_webhook_endpoint_changes.sql"),
     include_str!("../../migrations/postgres/0011_session_quality.sql"),
     include_str!("../../migrations/postgres/0012_erasures_and_key_use.sql"),
+    include_str!("../../migrations/postgres/0013_rows_of_rooms.sql"),
 ];
 
 /// Tables of the lease, for an empty database. The advisory lock serializes servers that start at the same time.

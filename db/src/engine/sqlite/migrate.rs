@@ -33,6 +33,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0025_webhook_endpoint_changes.sql"),
     include_str!("../../migrations/sqlite/0026_session_quality.sql"),
     include_str!("../../migrations/sqlite/0027_erasures_and_key_use.sql"),
+    include_str!("../../migrations/sqlite/0028_rows_of_rooms.sql"),
 ];
 
 /// Number of the schema that this program writes.

@@ -22,6 +22,8 @@ pub struct LocalRecording {
     pub egress_id: EgressId,
     /// Path of the file in the project's directory.
     pub filepath: FilePath,
+    /// Whether the file is for a destination, to which it has not been uploaded.
+    pub awaits_upload: bool,
 }
 
 /// Position in the order in which recordings ended.
@@ -45,13 +47,14 @@ impl RecordingPosition {
     }
 }
 
-pub(crate) const SELECT_DUE: &str = "SELECT id, project_id, egress_id, filepath, ended_at FROM egresses
+pub(crate) const SELECT_DUE: &str = "SELECT id, project_id, egress_id, filepath, ended_at, destination_id IS NOT NULL AS awaits_upload FROM egresses
      WHERE kind = 'recording' AND destination_id IS NULL AND ended_at IS NOT NULL AND file_removed_at IS NULL
        AND ended_at <= ?1 AND (ended_at, id) > (?2, ?3)
      ORDER BY ended_at, id LIMIT ?4";
-const SELECT_OF_IDENTITY: &str = "SELECT id, project_id, egress_id, filepath, ended_at FROM egresses
-     WHERE project_id = ?1 AND source_identity = ?2 AND kind = 'recording' AND destination_id IS NULL AND ended_at IS NOT NULL
-       AND file_removed_at IS NULL AND (ended_at, id) > (?3, ?4)
+const SELECT_OF_IDENTITY: &str = "SELECT id, project_id, egress_id, filepath, ended_at, destination_id IS NOT NULL AS awaits_upload FROM egresses
+     WHERE project_id = ?1 AND source_identity = ?2 AND kind = 'recording' AND ended_at IS NOT NULL AND file_removed_at IS NULL
+       AND (destination_id IS NULL OR EXISTS (SELECT 1 FROM uploads u WHERE u.egress_id = egresses.egress_id))
+       AND (ended_at, id) > (?3, ?4)
      ORDER BY ended_at, id LIMIT ?5";
 const REMOVED_AT: &str =
     "SELECT file_removed_at FROM egresses WHERE project_id = ?1 AND egress_id = ?2";
@@ -72,6 +75,7 @@ fn local(row: &Row<'_>) -> Result<LocalRecording, StoreError> {
         project_id,
         egress_id,
         filepath,
+        awaits_upload: row.get("awaits_upload")?,
     })
 }
 
@@ -103,7 +107,8 @@ impl LocalFiles {
             .await
     }
 
-    /// Like [`Self::recordings`], of type `participant` and `track`, of one identity, however long ago they ended.
+    /// Like [`Self::recordings`], of type `participant` and `track`, of one identity, however long ago they ended, and with those whose file
+    /// waits for its upload to a destination.
     ///
     /// # Errors
     /// Fails when the database cannot be read.

@@ -80,7 +80,7 @@ const SELECT_CONNECTED_BY_IDENTITY: &str = select_participants!(
 const SELECT_ALL_CONNECTED: &str = select_participants!("project_id = ?1");
 
 /// Rooms with the state of their calls, without a condition. Few egresses of a project run, and have their own index. Concatenation
-/// keeps the planner from searching all egresses of a kind.
+/// keeps the planner from searching all egresses of a kind. An ending egress captures nothing more, although its upload may take long.
 pub(crate) const SELECT_LIVE_ROOMS: &str =
     "SELECT id, project_id, name, max_participants, empty_timeout_seconds, max_duration_seconds, metadata, status, template_id,
             auto_record, created_at, started_at, ended_at, empty_deadline,
@@ -88,9 +88,9 @@ pub(crate) const SELECT_LIVE_ROOMS: &str =
             (SELECT count(*) FROM sessions s WHERE s.room_id = rooms.id AND s.left_at IS NULL
                 AND EXISTS (SELECT 1 FROM tracks t WHERE t.session_id = s.id AND t.ended_at IS NULL)) AS publishers,
             EXISTS (SELECT 1 FROM egresses e WHERE e.project_id = rooms.project_id AND e.ended_at IS NULL
-                AND e.room_id = rooms.id AND e.kind || '' = 'recording') AS recording,
+                AND e.room_id = rooms.id AND e.kind || '' = 'recording' AND e.status <> 'ending') AS recording,
             EXISTS (SELECT 1 FROM egresses e WHERE e.project_id = rooms.project_id AND e.ended_at IS NULL
-                AND e.room_id = rooms.id AND e.kind || '' = 'broadcast') AS broadcasting
+                AND e.room_id = rooms.id AND e.kind || '' = 'broadcast' AND e.status <> 'ending') AS broadcasting
      FROM rooms";
 
 /// Reads a room from a row of [`SELECT_ROOMS`].

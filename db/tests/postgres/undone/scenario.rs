@@ -514,6 +514,7 @@ impl Scenario {
             identity: mallory(),
             until,
             reason: Some("spam".into()),
+            may_shorten: true,
         };
         for until in [None, Some(self.now().after(DAY))] {
             failures

@@ -17,16 +17,19 @@ pub struct DataLink {
     is_slow: AtomicBool,
     /// Whether a sender waits.
     is_waited_for: AtomicBool,
+    /// Whether the receiving worker has closed the room, or has ended.
+    is_closed: AtomicBool,
 }
 
 impl DataLink {
-    /// Adds a message of `bytes`. Returns false if more than `most` bytes would be in flight.
+    /// Adds a message of `bytes`. Returns false if more than `most` bytes would be in flight, or if the link is closed.
     #[must_use]
     pub fn add(&self, bytes: usize, most: usize) -> bool {
         let added = bytes + MESSAGE_OVERHEAD;
         // Only one worker adds, so the check and the addition need no compare-and-swap; others can only subtract
         // meanwhile.
-        let has_room = self.bytes.load(Ordering::SeqCst) + added <= most;
+        let has_room = self.bytes.load(Ordering::SeqCst) + added <= most
+            && !self.is_closed.load(Ordering::SeqCst);
         if has_room {
             self.bytes.fetch_add(added, Ordering::SeqCst);
         }
@@ -42,6 +45,11 @@ impl DataLink {
     /// Sets whether a receiver must catch up.
     pub fn set_slow(&self, is_slow: bool) {
         self.is_slow.store(is_slow, Ordering::SeqCst);
+    }
+
+    /// Closes the receiving end: what is in flight never arrives, so no sender waits any longer.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
     }
 
     /// Returns whether a sender must wait. If so, [`Self::release`] returns true on the other side when the wait is
@@ -61,7 +69,9 @@ impl DataLink {
     }
 
     fn has_to_catch_up(&self) -> bool {
-        self.is_slow.load(Ordering::SeqCst) || self.bytes.load(Ordering::SeqCst) > BYTES_TO_WAIT_FOR
+        let is_late = self.is_slow.load(Ordering::SeqCst)
+            || self.bytes.load(Ordering::SeqCst) > BYTES_TO_WAIT_FOR;
+        is_late && !self.is_closed.load(Ordering::SeqCst)
     }
 }
 
@@ -89,5 +99,13 @@ mod tests {
         assert!(link.add(100, most) && link.add(100, most) && !link.add(100, most));
         link.subtract(100);
         assert!(link.add(100, most));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_closed_end_and_nothing_is_added() {
+        let link = DataLink::default();
+        assert!(link.add(BYTES_TO_WAIT_FOR, usize::MAX) && link.is_awaited());
+        link.close();
+        assert!(!link.is_awaited() && !link.add(1, usize::MAX));
     }
 }

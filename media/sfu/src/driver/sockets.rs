@@ -408,8 +408,10 @@ impl Sockets {
         if !connection.send() {
             broken.push(token);
         }
-        add(&metrics.sent_packets, usize::from(was_taken));
-        add(&metrics.sent_bytes, packet.contents.len());
+        if was_taken {
+            add(&metrics.sent_packets, 1);
+            add(&metrics.sent_bytes, packet.contents.len());
+        }
         was_taken
     }
 }
@@ -453,7 +455,7 @@ pub const CLOSE_UNBOUND: Duration = Duration::from_secs(1);
 mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpStream, UdpSocket as StdSocket};
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use mio::{Events, Poll};
 
@@ -567,6 +569,33 @@ mod tests {
             flood.read(&mut [0]).map_err(|error| error.kind()),
             Ok(0) | Err(io::ErrorKind::ConnectionReset)
         ));
+    }
+
+    #[test]
+    fn packets_that_a_slow_client_does_not_take_count_as_dropped_only() {
+        let mut fixture = Fixture::new(Limits::default());
+        let (stream, server) = (fixture.connect(), fixture.sockets.listeners[0].1);
+        let destination = stream.local_addr().unwrap();
+        let packet = |_| Transmit {
+            proto: Protocol::Tcp,
+            source: server,
+            destination,
+            contents: vec![0_u8; 1000].into(),
+        };
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut pushed = 0;
+        // Until the system's buffers and the connection's queue are full: nobody reads.
+        while count(&fixture.metrics.dropped_packets) == 0 {
+            let mut outbox: Vec<_> = (0..100).map(packet).collect();
+            fixture
+                .sockets
+                .send_outbox(&mut outbox, &fixture.metrics, &mut Vec::new());
+            pushed += 100;
+        }
+        let sent = count(&fixture.metrics.sent_packets);
+        assert!(sent > 0);
+        assert_eq!(sent + count(&fixture.metrics.dropped_packets), pushed);
+        assert_eq!(count(&fixture.metrics.sent_bytes), sent * 1000);
     }
 
     #[test]

@@ -114,7 +114,16 @@ impl UdpPort {
             let batch = &batch[..batch.len().min(OUTBOX)];
             let run = if self.divides { run_length(batch) } else { 1 };
             let outcome = if run > 1 {
-                send_run(&self.socket, &batch[..run])
+                match send_run(&self.socket, &batch[..run]) {
+                    // Either the network device cannot divide datagrams, or only this destination is unsuitable, such as
+                    // one beyond a device with a small MTU. One packet, sent alone, shows which.
+                    Err(Errno::IO | Errno::INVAL) => {
+                        let alone = send_batch(&self.socket, &batch[..1]);
+                        self.divides = alone.is_err();
+                        alone
+                    }
+                    outcome => outcome,
+                }
             } else if self.divides {
                 send_batch(&self.socket, &batch[..length_before_run(batch)])
             } else {
@@ -133,8 +142,6 @@ impl UdpPort {
                 }
                 Err(Errno::AGAIN) => return sent,
                 Err(Errno::INTR) => {}
-                // A network device may be unable to divide datagrams, or to send packets of this size.
-                Err(Errno::IO | Errno::INVAL) if run > 1 => self.divides = false,
                 // The first packet cannot be sent, for example because its address is unreachable. The others may be.
                 Err(_) => {
                     self.waiting.pop_front();
@@ -286,6 +293,28 @@ mod tests {
         let mixed = packets(&[(1, 100), (2, 100), (3, 90), (3, 90), (4, 90)]);
         assert_eq!(length_before_run(&mixed), 2);
         assert_eq!(length_before_run(&mixed[4..]), 1);
+    }
+
+    #[test]
+    fn a_destination_that_cannot_be_sent_to_ends_the_division_for_no_other() {
+        let here = SocketAddr::from(([127, 0, 0, 1], 0));
+        let receiver = StdSocket::bind(here).unwrap();
+        receiver
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
+        let mut port = UdpPort::new(bind(here).unwrap(), here);
+        let divides = port.divides;
+        // Linux answers with EINVAL to port 0, as it does to a run whose packets are larger than a device's MTU.
+        for number in 0..3 {
+            assert!(port.push(packet(here, 1100, number)));
+        }
+        assert!(port.push(packet(receiver.local_addr().unwrap(), 90, 3)));
+        let counts = port.send();
+        assert_eq!((counts.packets, counts.dropped), (1, 3));
+        assert_eq!(port.divides, divides);
+        let mut buffer = [0; 2000];
+        let length = receiver.recv(&mut buffer).unwrap();
+        assert_eq!(buffer[..length], [3; 90]);
     }
 
     #[test]

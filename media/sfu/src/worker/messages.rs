@@ -13,7 +13,7 @@ use super::{Worker, data_tracks};
 use crate::command::{PeerCommand, ServerMessage};
 use crate::data::{self, BYTES_TO_WAIT_FOR, DATA_TRACK, Message, Routed, Sender};
 use crate::dropped::DropReason;
-use crate::event::{FailureReason, PeerEvent, Receivers};
+use crate::event::{FailureReason, PeerEvent};
 use crate::mirror::WorkerId;
 use crate::notice::Notice;
 use crate::transport::{ChannelUse, PeerKey, RoomKey, TransportKey};
@@ -189,14 +189,16 @@ impl Worker {
             return;
         };
         let mirrors = || shared.mirrors().filter_map(|key| self.roster.get(key));
-        let has_receivers = |worker: WorkerId| {
+        let has_receivers = |neighbour: &Neighbour| {
+            let worker = neighbour.worker();
             let mut there = mirrors().filter(|peer| peer.home() == Some(worker));
             let is_for = |peer: &Peer| {
                 let (identity, sid) = (peer.info.identity.as_str(), peer.info.sid.as_str());
                 routed.to.include(identity, sid)
             };
-            // By far most messages are for everyone, so the mirrors need not be searched.
-            routed.to == Receivers::default() || there.any(is_for)
+            // By far most messages are for everyone, so the first mirror found there ends the search. Participants that
+            // are not known yet may be among the receivers.
+            !neighbour.is_known() || there.any(is_for)
         };
         // Reliable messages are lost only beyond the limit that applies to a slow receiver as well.
         let (most, reason) = match kind {
@@ -210,7 +212,7 @@ impl Worker {
         };
         let (mut reached, mut lost) = (Vec::new(), 0);
         for neighbour in shared.neighbours() {
-            if !has_receivers(neighbour.worker()) {
+            if !has_receivers(neighbour) {
                 continue;
             }
             if neighbour.outgoing().add(routed.message.len(), most) {
@@ -394,9 +396,15 @@ impl Worker {
             publisher: peer.info.sid.clone(),
             packet: packet.into(),
         };
+        let mirrors = || shared.mirrors().filter_map(|key| self.roster.get(key));
+        let has_members = |neighbour: &&Neighbour| {
+            let mut there = mirrors().filter(|peer| peer.home() == Some(neighbour.worker()));
+            !neighbour.is_known() || there.next().is_some()
+        };
         let has_room =
             |neighbour: &&Neighbour| neighbour.outgoing().add(packet.len(), BYTES_TO_WAIT_FOR);
-        let (reached, lost): (Vec<_>, Vec<_>) = shared.neighbours().partition(has_room);
+        let neighbours = shared.neighbours().filter(has_members);
+        let (reached, lost): (Vec<_>, Vec<_>) = neighbours.partition(has_room);
         let reached: Vec<_> = reached.into_iter().map(Neighbour::worker).collect();
         (0..lost.len()).for_each(|_| self.outputs.count_drop(DropReason::MirrorFull));
         for worker in reached {

@@ -37,6 +37,7 @@ pub fn mirror_packet(
         layer,
         packet: packet.detached(),
         layering: track.layering(),
+        layers: track.layers.len(),
     });
     let mut lacks_key_frame = false;
     for tap in &mut track.taps {
@@ -102,10 +103,12 @@ impl Worker {
             layer,
             packet,
             layering,
+            layers,
         } = &*entry.packet;
         let track = self.tracks.get_mut(key).ok_or(DropReason::Unclaimed)?;
-        // Packets that a full ring lost may have changed the layering, so each packet carries it.
-        track.follow_layering(*layering, *layer, self.now);
+        // Packets that a full ring lost, or that were sent before there was a ring, may have changed the layering, so each
+        // packet carries it.
+        track.follow_layering(*layering, *layers, self.now);
         // Receivers that continued without a key frame would show broken frames.
         if entry.follows_loss {
             let stream = track.key_frame_layer(*layer);

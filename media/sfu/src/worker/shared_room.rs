@@ -44,9 +44,21 @@ pub struct Neighbour {
     slow: Vec<TransportKey>,
 }
 
+impl Drop for Neighbour {
+    /// Closes the link from there: the room is closed here, or this worker's thread has ended.
+    fn drop(&mut self) {
+        self.incoming.close();
+    }
+}
+
 impl Neighbour {
     pub const fn worker(&self) -> WorkerId {
         self.worker
+    }
+
+    /// Returns whether all of its participants from before the room was shared are known.
+    pub const fn is_known(&self) -> bool {
+        self.is_known
     }
 
     /// Returns the counter for messages on their way there.

@@ -57,9 +57,10 @@ impl Worker {
         self.tracks.first_codecs_first(&mut published);
         let tracks = published.into_iter().filter_map(|key| self.tracks.get(key));
         let state = |track: &PublishedTrack| {
-            // The publisher may have been muted since the announcement.
+            // The publisher may have been muted since the announcement, and a backup codec withdrawn.
             let info = NewTrack {
                 is_muted: track.is_muted,
+                backup_codecs: track.backups.iter().map(|backup| backup.codec).collect(),
                 ..track.info.clone()
             };
             (info, track.codec, rids(track))

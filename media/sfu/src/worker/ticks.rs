@@ -95,6 +95,8 @@ impl Worker {
         self.tracks.roll(self.now);
         self.reports().report_rates();
         self.reports().measure_losses();
+        // A worker that has ended sends no `CaughtUp` to the senders that wait for its receivers.
+        self.connections.record_catch_up();
         for track in self.tracks.keys() {
             self.report_quality_use(track);
             self.report_missing_codecs(track);

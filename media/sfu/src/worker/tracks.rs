@@ -395,10 +395,11 @@ impl PublishedTrack {
         self.layering
     }
 
-    /// Adopts the layering that the publisher's worker sent with a packet.
-    pub fn follow_layering(&mut self, layering: Layering, layer: usize, now: Instant) {
+    /// Adopts the layering and the number of layers that the publisher's worker sent with a packet.
+    pub fn follow_layering(&mut self, layering: Layering, layers: usize, now: Instant) {
         self.layering = layering;
-        self.learn_layer(layer, now);
+        // Includes layers that the publisher has stopped: it sends a layer again only once a receiver here can want it.
+        self.learn_layer(layers.saturating_sub(1), now);
     }
 
     /// Returns whether the publisher is on another worker.

@@ -11,8 +11,10 @@ import httpx
 _STATUSES = frozenset({429, 502, 503, 504})
 _FIRST_WAIT = 0.25
 _LONGEST_WAIT = 8.0
-# Calls that change something and accept no `Idempotency-Key`.
+# POSTs that accept no `Idempotency-Key`.
 _WITHOUT_KEY = re.compile(r"/v1/(rooms/[^/]+/ingress|codes/[^/]+/exchange)$")
+# DELETEs that accept one, since their response is a report.
+_WITH_KEY = re.compile(r"/ext/v1/identities/[^/]+$")
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,9 @@ class RetryPolicy:
 
 def takes_idempotency_key(method: str, path: str) -> bool:
     """Returns whether a call changes something and accepts an `Idempotency-Key`."""
-    return method == "POST" and _WITHOUT_KEY.search(path) is None
+    if method == "POST":
+        return _WITHOUT_KEY.search(path) is None
+    return method == "DELETE" and _WITH_KEY.search(path) is not None
 
 
 def is_repeatable(request: httpx.Request) -> bool:

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
-use crate::http::api::context::RequestContext;
+use crate::http::api::context::{Caller, RequestContext};
 use crate::http::api::error::Result;
 use crate::http::api::input::parameters::{ParticipantPath, RoomPath};
 use crate::http::api::input::{Input, NoBody, NoParams, OptionalBody, Paged};
@@ -179,6 +179,8 @@ pub async fn ban(
         identity: input.path.identity,
         until,
         reason: reason.map(String::from),
+        // Otherwise a participant could lift a ban, which only the server may: by an end a moment from now.
+        may_shorten: !matches!(context.caller, Caller::RoomToken(_)),
     };
     let PutBan { ban, is_new } = context.state.tree.ban(new).await?;
     Ok(if is_new {

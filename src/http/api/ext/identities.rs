@@ -32,7 +32,7 @@ pub struct ErasedIdentity {
     pub changed: ErasedRowCounts,
     /// Recording files of the participant, and of its tracks, that were deleted by this call.
     pub deleted_files: u32,
-    /// Recordings whose files remain and in which the person may be seen or heard, oldest first, at most 1,000: composites, files at
+    /// Recordings whose files remain and in which the person may be seen or heard, oldest first, at most 1,000: composites, recordings for
     /// destinations, and files that are not on this server.
     pub remaining_recordings: Vec<Recording>,
     /// Whether there are more of them.
@@ -51,7 +51,7 @@ pub struct ErasedRowCounts {
     pub ingresses: u64,
     /// Recordings of the participant and of its tracks.
     pub recordings: u64,
-    /// Bans, without their reasons, and revocations of tokens.
+    /// Bans, without their reasons, and revocations of tokens. They no longer apply.
     pub bans: u64,
     /// Events, with their webhook deliveries.
     pub events: u64,

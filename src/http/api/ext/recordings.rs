@@ -201,6 +201,8 @@ pub async fn record_participants(
                 identity,
                 recording,
             }),
+            // Not about this recording: the others would fail, too. A repeated call also returns those that were started.
+            Err(error) if concerns_all(&error) => return Err(error),
             Err(error) => result.refused.push(UnrecordedParticipant {
                 identity,
                 reason: error.problem.code,
@@ -209,6 +211,11 @@ pub async fn record_participants(
         }
     }
     Ok(Json(result))
+}
+
+/// Returns whether an error is a failure of the server. A media plane may refuse one recording, for example because too many run.
+fn concerns_all(error: &ApiError) -> bool {
+    error.status() >= 500 && error.problem.code != ErrorCode::MediaUnavailable
 }
 
 /// Returns the participants that can be recorded, by the time of their join: neither recorders nor agents, and no hidden ones.
@@ -265,7 +272,7 @@ async fn start(
     };
     let source = EgressSource::Participant(identity.clone());
     let output = files
-        .output(room, &source, None, destination.as_ref())
+        .automatic_output(room, &source, destination.as_ref())
         .await?;
     let mut plan = egress::plan(context, room, source, output, destination).await?;
     // Checked again where it is written, so that only one of two simultaneous starts goes on.

@@ -8,10 +8,13 @@ use super::{RoomPage, room_path};
 use crate::http::api::error::ApiError;
 use crate::http::api::ext::bans::{self, BanJson};
 use crate::http::console::parts::{
-    ROWS, badge, danger, empty, field, form, or_nothing, table, time,
+    ROWS, badge, danger, empty, field, form, or_nothing, section_pager, table, time,
 };
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{PageResult, Visit, encoded};
+
+/// Id of the section.
+const SECTION: &str = "bans";
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -29,17 +32,18 @@ impl RoomPage<'_> {
             .visit
             .call(bans::list, self.project)
             .path("name", self.name());
-        let listed = call.page(ROWS, 0).send().await?;
+        let offset = self.visit.offset_in(SECTION);
+        let listed = call.page(ROWS, offset).send().await?;
         let rows: Vec<_> = listed.items.iter().map(|ban| self.ban(ban)).collect();
         Ok(html! {
-            section.card {
+            section.card id=(SECTION) {
                 h2 { "Bans" }
                 @if rows.is_empty() {
                     (empty("Nobody is banned.", "A banned identity is disconnected, and cannot join again."))
                 } @else {
                     (table("Bans", &["Identity", "Reason", "Since", "Until", "Status", "Actions"], &rows))
-                    @if listed.has_more { p.help { "The newest " (ROWS) " are shown." } }
                 }
+                (section_pager(self.visit, SECTION, listed.has_more))
                 @if self.is_open() { (self.ban_form()) }
             }
         })

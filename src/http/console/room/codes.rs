@@ -11,11 +11,14 @@ use crate::http::api::response::Json;
 use crate::http::api::v1::codes::{self, RoomCodeJson};
 use crate::http::console::layout::{self, PagePosition};
 use crate::http::console::parts::{
-    ROWS, badge, danger, empty, field, form, nothing, or_nothing, secret, select, table, time,
+    ROWS, badge, danger, empty, field, form, nothing, or_nothing, secret, section_pager, select,
+    table, time,
 };
 use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{PageResult, Visit};
 
+/// Id of the section.
+const SECTION: &str = "codes";
 /// Quiet zone around a QR code, in modules (ISO/IEC 18004 requires four).
 const QUIET_ZONE: i32 = 4;
 
@@ -35,16 +38,18 @@ impl RoomPage<'_> {
             .visit
             .call(codes::list, self.project)
             .path("name", self.name());
-        let listed = call.page(ROWS, 0).send().await?;
+        let offset = self.visit.offset_in(SECTION);
+        let listed = call.page(ROWS, offset).send().await?;
         let rows: Vec<_> = listed.items.iter().map(|code| self.code(code)).collect();
         Ok(html! {
-            section.card {
+            section.card id=(SECTION) {
                 h2 { "Room codes" }
                 @if rows.is_empty() {
                     (empty("There is no room code.", "A user with a code joins without your backend."))
                 } @else {
                     (table("Room codes", &["Code", "Role", "Identity", "Uses", "Expires", "Status", "Actions"], &rows))
                 }
+                (section_pager(self.visit, SECTION, listed.has_more))
                 @if self.is_open() { (self.create_form()) }
             }
         })

@@ -28,7 +28,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::layout::{self, PagePosition};
-use super::parts::{badge, danger, empty, facts, live, nothing, pretty, time};
+use super::parts::{badge, danger, empty, facts, length, live, nothing, pretty, time};
 use super::route::{self, Route};
 use super::visit::{PageResult, Visit, encoded};
 use crate::http::admin::events;
@@ -149,6 +149,8 @@ impl RoomPage<'_> {
             ("Empty timeout", html! { (room.empty_timeout_seconds) " s" }),
             ("Template", template),
         ];
+        let lasts = |seconds: u32| ("Lasts at most", html! { (length(seconds.into())) });
+        shown.extend(room.max_duration_seconds.map(lasts));
         shown.extend((!self.is_open()).then_some(ended));
         html! {
             h1 { (self.name()) " " (badge(room.status.as_str())) }

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use str0m::format::Codec;
+use str0m::media::MediaKind;
 
 use super::MODES;
 use super::fixture::{Fixture, Publication};
 use super::layers::{RIDS, layers_of, three_layers};
 use super::messages::{numbers, packet};
+use crate::codec::Codec as TrackCodec;
 use crate::command::{Command, ConnectionMode, PeerCommand, TrackSettings};
-use crate::config::Limits;
+use crate::config::{Config, Limits};
 use crate::dropped::DropReason;
 use crate::event::{FailureReason, PeerEvent};
 use crate::track::Quality;
@@ -451,6 +453,27 @@ fn a_data_track_can_be_subscribed_to_before_its_publisher_is_known() {
     assert_eq!(subscribers, Some(vec![(bob, 300)]));
 }
 
+#[test]
+fn a_worker_that_joins_the_room_knows_no_backup_codec_that_was_withdrawn() {
+    let mut fixture = Fixture::with_workers(2, Limits::default());
+    let alice = super::commands::new_peer("PA_alice", ConnectionMode::Source);
+    let sid = alice.sid.clone();
+    fixture.command(Command::AddPeer(alice));
+    let mut camera = super::commands::new_track("TR_camera", "cid", MediaKind::Video);
+    camera.codec = Some(TrackCodec::Vp9);
+    camera.backup_codecs = vec![TrackCodec::H264, TrackCodec::Vp8];
+    let (track, codec) = (camera.sid.clone(), TrackCodec::H264);
+    fixture.command(PeerCommand::PublishTrack(camera).for_peer(sid.clone()));
+    fixture.command(PeerCommand::UnpublishBackup { track, codec }.for_peer(sid));
+    fixture.home = Some(1);
+    fixture.join("PA_bob", ConnectionMode::Single);
+    for worker in [&fixture.worker, &fixture.further[0]] {
+        let backups = worker.tracks.values().flat_map(|track| &track.backups);
+        let codecs: Vec<_> = backups.map(|backup| backup.codec).collect();
+        assert_eq!(codecs, [TrackCodec::Vp8]);
+    }
+}
+
 /// Opens the channels of all clients in a call.
 fn with_channels(mode: ConnectionMode) -> Call {
     let mut call = Call::new(mode);
@@ -511,6 +534,43 @@ fn messages_cross_in_order_and_only_to_where_their_receivers_are() {
 }
 
 #[test]
+fn a_message_reaches_a_receiver_whose_worker_has_not_announced_it_yet() {
+    let mut fixture = Fixture::with_workers(2, Limits::default());
+    let mut join = |name, home| {
+        fixture.home = Some(home);
+        let client = fixture.join_connected(name, ConnectionMode::Single);
+        fixture.run_until("the channels are open", |fixture| {
+            fixture.clients[client].publisher.channels.len() >= 2
+        });
+        // The first worker handles nothing until all have joined.
+        fixture.waiting[0].is_stalled = true;
+        client
+    };
+    let (alice, bob) = (join("PA_alice", 0), join("PA_bob", 1));
+    let now = fixture.now;
+    let publisher = &mut fixture.clients[bob].publisher;
+    assert!(publisher.send_message("_reliable", &packet(1, 100, &["PA_alice"]), now));
+    fixture.run(Duration::from_millis(200));
+    fixture.waiting[0].is_stalled = false;
+    fixture.run(Duration::from_secs(1));
+    assert_eq!(numbers(&mut fixture, alice, "_reliable"), [1]);
+}
+
+#[test]
+fn messages_cross_to_no_worker_without_participants() {
+    let mut call = with_channels(ConnectionMode::Single);
+    for client in [call.bob, call.carol] {
+        call.fixture.leave(client);
+    }
+    call.fixture.waiting[1].is_stalled = true;
+    let (now, alice) = (call.fixture.now, call.alice);
+    let publisher = &mut call.fixture.clients[alice].publisher;
+    assert!(publisher.send_message("_reliable", &packet(1, 100, &[]), now));
+    call.fixture.run(Duration::from_millis(200));
+    assert!(call.fixture.waiting[1].instructions.is_empty());
+}
+
+#[test]
 fn a_sender_waits_for_a_slower_receiver_on_another_worker_which_gets_everything() {
     const COUNT: u32 = 60;
     for is_stalled in [false, true] {
@@ -552,6 +612,51 @@ fn a_sender_waits_for_a_slower_receiver_on_another_worker_which_gets_everything(
         let lost = |worker: &Worker| worker.counters().dropped.count_for(DropReason::DataBacklog);
         assert_eq!((lost(&call.fixture.worker), lost(call.second())), (0, 0));
     }
+}
+
+#[test]
+fn a_sender_waits_for_no_worker_that_has_ended() {
+    const COUNT: u32 = 60;
+    let mut call = with_channels(ConnectionMode::Single);
+    call.fixture.home = Some(0);
+    let (alice, dave) = (
+        call.alice,
+        call.fixture
+            .join_connected("PA_dave", ConnectionMode::Single),
+    );
+    call.fixture.run_until("the channels are open", |fixture| {
+        fixture.clients[dave].publisher.channels.len() >= 2
+    });
+    // The second worker handles nothing from now on.
+    call.fixture.waiting[1].is_stalled = true;
+    let mut next = 1;
+    let mut send = |call: &mut Call| {
+        let now = call.fixture.now;
+        let publisher = &mut call.fixture.clients[alice].publisher;
+        while next <= COUNT && publisher.send_message("_reliable", &packet(next, 60_000, &[]), now)
+        {
+            next += 1;
+        }
+        call.fixture.run(Duration::from_millis(100));
+        numbers(&mut call.fixture, dave, "_reliable")
+    };
+    for _ in 0..20 {
+        send(&mut call);
+    }
+    assert!(
+        send(&mut call).len() < COUNT as usize,
+        "it may only be late"
+    );
+    // A thread that ends drops its worker.
+    for client in [call.bob, call.carol] {
+        call.fixture.cut_off(client, true);
+    }
+    call.fixture.further[0] = Worker::new(Vec::new(), &Config::default(), call.fixture.now);
+    let end = call.fixture.now + Duration::from_secs(60);
+    while send(&mut call).len() < COUNT as usize {
+        assert!(call.fixture.now < end, "the sender still waits");
+    }
+    assert_eq!(send(&mut call), Vec::from_iter(1..=COUNT));
 }
 
 /// CallStep of the property test.

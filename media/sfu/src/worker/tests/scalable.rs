@@ -170,6 +170,16 @@ impl Call {
             .command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
     }
 
+    /// Returns the qualities that the publisher was last requested to send.
+    fn enabled(&self) -> [bool; 3] {
+        let events = self.fixture.clients[self.alice].events.iter().rev();
+        let mut reported = events.filter_map(|event| match event {
+            PeerEvent::SubscribedQuality { codecs, .. } => Some(codecs[0].enabled),
+            _ => None,
+        });
+        reported.next().expect("a report")
+    }
+
     /// Returns the packets since the last call.
     fn take_received(&mut self) -> Vec<Received> {
         std::mem::take(&mut self.fixture.receiver(self.bob).received)
@@ -503,6 +513,29 @@ fn a_layer_that_stops_is_not_missed_and_the_limit_of_the_role_holds() {
             Some(&(4, 1)),
             "{codec}: the layers below count as well"
         );
+    }
+}
+
+#[test]
+fn a_publisher_that_has_stopped_all_layers_sends_all_again_for_a_new_receiver() {
+    for (mode, codec) in MODES
+        .into_iter()
+        .flat_map(|mode| CODECS.map(|codec| (mode, codec)))
+    {
+        let mut call = Call::new(mode, codec);
+        // On another worker, Bob's mirror of the track gets no packet while nobody there receives it.
+        call.fixture.unsubscribe(call.bob, &call.camera);
+        call.send_picture(3, true);
+        call.stream(10, 3);
+        call.fixture.run(Duration::from_secs(12));
+        assert_eq!(call.enabled(), [false; 3], "{mode:?} {codec}");
+        call.fixture.subscribe(call.bob, &call.camera);
+        for _ in 0..100 {
+            let layers = call.enabled().into_iter().filter(|enabled| *enabled);
+            let layers = u8::try_from(layers.count()).unwrap();
+            call.stream(1, layers);
+        }
+        assert_eq!(call.enabled(), [true; 3], "{mode:?} {codec}");
     }
 }
 
