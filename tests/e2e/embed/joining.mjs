@@ -161,8 +161,12 @@ export async function tooMany(browser) {
       if (response.url().endsWith('/exchange')) waits.push([response.status(), Number(response.headers()['retry-after'] ?? 0), Date.now()]);
     });
     await fetch(`${server.api}/v1/codes/aaaa-bbbb-cccc/exchange`, { method: 'POST' });
+    const refusal = { status: 429, headers: { 'retry-after': '4' }, contentType: 'application/json', body: '{}' };
+    await window.route('**/call/role', (route) => route.fulfill(refusal), { times: 1 });
     await fillIn(window, 'Ada');
     await window.locator('#join-status', { hasText: /next try/ }).waitFor();
+    // The request for the permissions may be refused as well.
+    await window.locator('#join-status', { hasText: /in 4 s/ }).waitFor();
     await window.locator('#call').waitFor();
     const [[first, seconds, refusedAt], [second, , joinedAt]] = waits;
     assert.deepEqual([first, second], [429, 201]);

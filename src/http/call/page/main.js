@@ -117,7 +117,7 @@ function offerInvite(code) {
 
 // Asks whether the user joins although the call is recorded or broadcast. Other calls, and calls of another server, need no question.
 async function consents(token) {
-  const { running = [] } = await abilities(token).catch(() => ({}));
+  const { running = [] } = await abilities(token, showWait).catch(() => ({}));
   if (running.length === 0) return true;
   return await ask(startedText(kindsOf(running)), { join: { key: 'join-anyway', kind: 'main' } }) !== '';
 }
@@ -128,17 +128,22 @@ async function admit({ token, url, code, room, role, name }) {
   if (token) return { token, url: url || location.origin.replace(/^http/, 'ws') };
   if (code && !CODE.test(code)) throw new CallError('invalid_code');
   if (code && unused?.code === code && unused.name === name && !isSpent(unused.token)) return unused;
-  const wait = (seconds) => (element('end').hidden ? lobby.wait(seconds) : end.wait(seconds));
-  const used = code || (await openRoom(room, role, wait)).code;
-  unused = { ...await exchanged(used, cleanName(name), wait), code: used, name };
+  const used = code || (await openRoom(room, role, showWait)).code;
+  unused = { ...await exchanged(used, cleanName(name)), code: used, name };
   return unused;
 }
 
+// Shows the wait after the server's rate limit has refused a request.
+function showWait(seconds) {
+  if (element('end').hidden) lobby.wait(seconds);
+  else end.wait(seconds);
+}
+
 // Another participant may have the identity by chance. Users see only the name, so another identity does as well.
-async function exchanged(code, name, wait) {
+async function exchanged(code, name) {
   for (let tries = 1; ; tries += 1) {
     try {
-      return await exchange(code, { identity: identityOf(name), name }, wait);
+      return await exchange(code, { identity: identityOf(name), name }, showWait);
     } catch (error) {
       if (error.code !== 'identity_taken' || tries === MOST_IDENTITIES) throw error;
     }
