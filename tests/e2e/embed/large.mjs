@@ -69,6 +69,7 @@ async function turnPages(server, site, { browser, others }, folder) {
   await until(async () => await frame.evaluate(() => document.querySelectorAll('body > audio').length) === 24, 'not all others are heard');
   await arrive(frame, 8);
   if (folder) await window.screenshot({ path: `${folder}/pages-wide.png` });
+  assert.equal(await frame.locator('#page-after').getAttribute('aria-keyshortcuts'), 'PageDown');
   // The button loses the focus on the last page, where it cannot be pressed.
   await frame.locator('#page-after').evaluate((button) => button.focus());
   for (const [button, expected, videos] of [['page-after', '2 of 3,9', 9], ['page-after', '3 of 3,7', 7], ['page-before', '2 of 3,9', 9]]) {
