@@ -791,6 +791,7 @@ impl Scenario {
             project_id: project(),
             endpoint_id: endpoint,
             delivery_id: due[0].id,
+            url: "https://example.com/hooks".into(),
             number: 1,
             due: due[0].due,
             at: self.now(),
