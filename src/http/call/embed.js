@@ -148,11 +148,14 @@
     }
 
     async #invite({ id, detail }) {
-      try {
-        this.#post({ type: 'answer', id, value: String(await this.#inviteLink(detail)) });
-      } catch (error) {
-        this.#post({ type: 'answer', id, error: String(error?.message ?? error) });
-      }
+      const frame = this.#frame;
+      const answer = await this.#makeLink(detail).then((value) => ({ value }), (error) => ({ error: String(error?.message ?? error) }));
+      // The element may have been removed meanwhile, and have another frame.
+      if (this.#frame === frame) this.#post({ type: 'answer', id, ...answer });
+    }
+
+    async #makeLink(detail) {
+      return String(await this.#inviteLink(detail));
     }
 
     #finish({ id, error }) {

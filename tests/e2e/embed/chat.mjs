@@ -27,7 +27,8 @@ export async function chat(server, browser) {
   const phone = await openWindow(browser, PHONE);
   await enter(phone, await linkTo(server, 'chat', 'guest'), 'أحمد');
   await ada.locator('#notice p', { hasText: 'Ben has joined.' }).waitFor();
-  await ada.locator('#notice p', { hasText: 'أحمد has joined.' }).waitFor();
+  const direction = ada.locator('#notice p', { hasText: 'أحمد has joined.' }).evaluate((shown) => getComputedStyle(shown).direction);
+  assert.equal(await direction, 'ltr', 'an English sentence is written from right to left');
   for (const window of [ada, ben, phone]) assert.equal(await window.locator('#chat').isVisible(), false, 'the chat is open before anybody writes');
   await write(ben, 'Good morning');
   await write(ben, 'Shall we begin?');
@@ -42,6 +43,7 @@ export async function chat(server, browser) {
   await phone.locator('#notice p', { hasText: 'Ben: Shall we begin?' }).waitFor();
   await unread(ada, ben, phone);
   await directions(phone, ada);
+  await twice(ben, ada);
   await leaving(ada, phone);
   await reactions(ada, ben);
   for (const window of [ada, ben]) await window.context().close();
@@ -73,12 +75,27 @@ async function directions(phone, ada) {
   assert.deepEqual(found, ['rtl', 'rtl', 'ltr']);
 }
 
-// Joining and leaving add no line to the chat.
+// A key that is pressed twice sends the message once.
+async function twice(ben, ada) {
+  await ben.locator('#send').evaluate((form) => {
+    form.text.value = 'Only once';
+    form.requestSubmit();
+    form.requestSubmit();
+  });
+  await write(ben, 'And on');
+  await ada.locator('#messages p', { hasText: 'And on' }).waitFor({ state: 'attached' });
+  assert.equal((await messages(ada)).filter(([, text]) => text === 'Only once').length, 1);
+}
+
+// Joining and leaving add no line to the chat, and who leaves is no longer heard.
 async function leaving(ada, phone) {
+  const heard = () => ada.evaluate(() => document.querySelectorAll('body > audio').length);
+  await until(async () => await heard() === 2, 'not both others are heard');
   const count = (await messages(ada)).length;
   await phone.context().close();
   await ada.locator('#notice p', { hasText: 'أحمد has left.' }).waitFor();
   assert.equal((await messages(ada)).length, count);
+  await until(async () => await heard() === 1, 'the audio of a participant that has left is kept');
 }
 
 async function reactions(ada, ben) {

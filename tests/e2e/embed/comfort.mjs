@@ -120,7 +120,22 @@ async function details(server, browser, page, folder) {
   if (folder) await page.screenshot({ path: `${folder}/details.png` });
   await page.keyboard.press('Escape');
   await page.locator('dialog[open]').waitFor({ state: 'detached' });
+  assert.equal(await other.evaluate(adviceChanges), 1, 'the advice is read aloud again and again');
   await other.context().close();
+}
+
+// Opens the details of a call with a poor connection for three seconds, and counts the changes of the advice.
+async function adviceChanges() {
+  const { Details } = await import('/call/details.js');
+  const details = new Details({ localParticipant: { connectionQuality: 'poor' }, remoteParticipants: new Map() });
+  let changes = 0;
+  const observer = new MutationObserver((records) => { changes += records.length; });
+  observer.observe(document.querySelector('#details-advice'), { childList: true });
+  details.open();
+  await new Promise((resolve) => { setTimeout(resolve, 3_000); });
+  document.querySelector('#details').close();
+  observer.disconnect();
+  return changes;
 }
 
 // The processing of the microphone is chosen in the call, and kept.
@@ -168,7 +183,23 @@ export async function embedded(server, site, browser) {
   await window.evaluate(() => { globalThis.call.setAttribute('style', 'height: 600px; --conclave-radius: 100vw; --conclave-font: url(x); --conclave-tile: 3px'); });
   await until(() => frame.evaluate(() => getComputedStyle(document.querySelector('.tile')).borderRadius === '12px'), 'a radius that is none is used');
   assert.doesNotMatch(await frame.evaluate(() => document.documentElement.style.cssText), /url|vw/);
+  await lateLink(window, copy);
   await window.context().close();
+}
+
+// A link that is made after the element was removed is for nobody.
+async function lateLink(window, copy) {
+  const failures = [];
+  window.on('pageerror', ({ message }) => failures.push(message));
+  await window.evaluate(() => { globalThis.call.inviteLink = () => new Promise((resolve) => { globalThis.give = resolve; }); });
+  await copy();
+  await until(() => window.evaluate(() => typeof globalThis.give === 'function'), 'no link is requested');
+  await window.evaluate(async () => {
+    globalThis.call.remove();
+    globalThis.give('https://school.example/');
+    await new Promise((resolve) => { setTimeout(resolve, 200); });
+  });
+  assert.deepEqual(failures, []);
 }
 
 // Signalling works and media is blocked: the page names media as the cause.

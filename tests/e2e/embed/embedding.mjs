@@ -38,7 +38,22 @@ export class Embedding {
     const accent = () => frame.evaluate(() => getComputedStyle(document.querySelector('#join .main')).backgroundColor);
     await until(async () => await accent() === 'rgb(194, 24, 91)', 'the color is not used');
     assert.equal(await frame.evaluate(() => document.documentElement.dataset.scheme), 'light');
+    // Typed text stays when another attribute changes.
+    await frame.locator('[name=name]').evaluate((input) => { input.value = 'Ada B'; });
+    await this.language(frame, 'de');
+    await this.window.evaluate(() => globalThis.call.style.setProperty('--conclave-accent', '#1a237e'));
+    await until(async () => await accent() === 'rgb(26, 35, 126)', 'the changed color is not used');
+    assert.equal(await frame.locator('[name=name]').inputValue(), 'Ada B');
+    await frame.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 500); }));
+    assert.equal(await frame.locator('html').getAttribute('lang'), 'de', 'the language before is back');
+    await this.language(frame, 'fr');
     return frame;
+  }
+
+  // The user chooses another language.
+  async language(frame, language) {
+    await frame.locator('#language').selectOption(language);
+    await until(async () => await frame.locator('html').getAttribute('lang') === language, `the language is not ${language}`);
   }
 
   // From joining to leaving, with an event for each change and a method for each button.
@@ -50,7 +65,7 @@ export class Embedding {
     const joined = await eventOf(window, 'joined');
     assert.equal(joined.room, room);
     assert.equal(joined.role, 'guest');
-    assert.match(joined.identity, /^Ada-/);
+    assert.match(joined.identity, /^Ada-B-/);
     assert.equal(await frame.locator('#chat-button').isVisible(), false, 'there is a chat');
     assert.equal(await frame.locator('#layout').getAttribute('data-other'), 'grid');
     const other = await server.join(room, 'bob', 'guest', [['audio', 'microphone']]);
@@ -59,8 +74,15 @@ export class Embedding {
     assert.equal((await eventOf(window, 'role-changed')).role, 'host');
     await this.methods(frame);
     await this.changes(frame);
+    // A code that is given in the call is for the next one.
+    const next = await this.code(room, 'guest');
+    await window.evaluate((code) => globalThis.call.setAttribute('code', code), next);
     assert.equal(await call(window, 'leave'), 'done');
     assert.deepEqual(await eventOf(window, 'left'), { room, reason: 'left' });
+    await frame.locator('#to-start').waitFor();
+    await frame.locator('#to-start').evaluate((button) => button.click());
+    await frame.locator('#lobby').waitFor();
+    assert.equal(await frame.locator('[name=code]').inputValue(), next);
     await server.leave(other);
   }
 
@@ -97,12 +119,12 @@ export class Embedding {
   // Changes attributes during the call. Texts of the previous language, which arrive after the new language's texts, change nothing.
   async changes(frame) {
     const { window } = this;
-    const [late, wanted] = ['fr', 'sw'].map((language) => window.waitForResponse(`**/call/${language}.json`));
-    await window.route('**/call/fr.json', async (route) => { await wanted; await route.continue(); });
+    const [late, wanted] = ['es', 'sw'].map((language) => window.waitForResponse(`**/call/${language}.json`));
+    await window.route('**/call/es.json', async (route) => { await wanted; await route.continue(); });
     await window.evaluate(() => {
       globalThis.call.setAttribute('layout', 'grid');
       globalThis.call.setAttribute('chat', 'on');
-      globalThis.call.setAttribute('language', 'sw');
+      for (const language of ['es', 'sw']) globalThis.call.setAttribute('language', language);
       globalThis.call.setAttribute('title', 'Somo');
     });
     assert.equal(await (await frame.frameElement()).getAttribute('title'), 'Somo', 'the title of the frame stays');
@@ -113,6 +135,47 @@ export class Embedding {
     await (await late).finished();
     await frame.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
     assert.equal(await frame.locator('html').getAttribute('lang'), 'sw', 'the language before is back');
+    const named = await frame.evaluate(() => [
+      document.querySelector('.tile.own .name').textContent,
+      ...['.tile:not(.own) .actions button', '#people-button'].map((selector) => document.querySelector(selector).getAttribute('aria-label')),
+    ]);
+    for (const [index, pattern] of [/^Ada B \(wewe\)$/, /: Bob Adeyemi$/, /\(2\)$/].entries()) assert.match(named[index], pattern);
+  }
+
+  // Attributes that change while the call connects are used in it.
+  async connecting(room) {
+    const { server } = this;
+    const window = await openWindow(this.browser, { complaints: this.complaints });
+    await window.addInitScript(() => {
+      const connected = new Promise((resolve) => { globalThis.connect = resolve; });
+      const real = RTCPeerConnection.prototype.setRemoteDescription;
+      RTCPeerConnection.prototype.setRemoteDescription = async function held(...given) {
+        globalThis.isConnecting = true;
+        await connected;
+        return real.apply(this, given);
+      };
+    });
+    await window.goto(`${this.site.origin}/`);
+    const others = await Promise.all(['bob', 'dan'].map((identity) => server.join(room, identity, 'guest')));
+    await embed(window, { code: await this.code(room, 'guest'), name: 'Ada' });
+    const frame = await frameOf(window, server.api);
+    await until(async () => await frame.locator('[name=name]').inputValue() === 'Ada', 'the name is not used');
+    await submit(frame);
+    await until(() => frame.evaluate(() => globalThis.isConnecting), 'the call does not connect');
+    await window.evaluate(() => {
+      for (const [name, value] of [['layout', 'speaker'], ['chat', 'off'], ['max-tiles', '1'], ['title', 'Somo']]) globalThis.call.setAttribute(name, value);
+    });
+    // The response comes after the attributes.
+    assert.equal(await call(window, 'mute'), 'no_call');
+    await frame.evaluate(() => globalThis.connect());
+    await eventOf(window, 'joined');
+    assert.equal(await frame.locator('#room-name').innerText(), 'Somo');
+    assert.equal(await frame.locator('#chat-button').isVisible(), false, 'there is a chat');
+    assert.equal(await frame.locator('#layout').getAttribute('data-other'), 'grid');
+    // The large one and one beside it.
+    assert.equal(await frame.locator('.tile').count(), 2);
+    for (const sid of others) await server.leave(sid);
+    await window.context().close();
   }
 
   // With a room token nothing is asked; the end of the room is an event; what admits to nothing is an error.

@@ -24,18 +24,25 @@ export async function screens(server, browser) {
   await window.addInitScript(KEEP_TRACKS);
   await enter(window, await linkTo(server, 'endings', 'guest'), 'Ada');
   await window.locator('.tile.own.has-picture').waitFor();
+  const microphone = await switchMicrophone(window);
   await window.locator('#microphone').click();
   await window.locator('#microphone[aria-pressed="false"]').waitFor();
   const identity = async () => (await server.call('GET', '/v1/rooms/endings/participants')).participants[0]?.identity;
   const before = await identity();
   await window.locator('#leave').click();
   await ended(window, 'You have left the call.', true);
-  // As the same participant, with the devices as they were.
+  // As the same participant, with the devices as they were. The form, which would open devices beside those of the call, is not offered
+  // meanwhile.
+  const answer = await hold(window, () => true);
   await window.locator('#rejoin').click();
+  await window.locator('#to-start:disabled').waitFor();
+  answer();
   await window.locator('#call').waitFor();
   await window.locator('#camera[aria-pressed="true"]').waitFor();
   assert.equal(await window.locator('#microphone').getAttribute('aria-pressed'), 'false', 'the microphone is on');
   await until(async () => await identity() === before, 'another participant has come back');
+  await window.locator('#microphone').click();
+  await until(async () => await microphoneOf(window) === microphone, 'another microphone is used after the rejoin');
   await server.call('DELETE', `/v1/rooms/endings/participants/${before}`);
   await ended(window, 'A moderator has removed you.', false);
   await window.locator('#to-start').click();
@@ -45,6 +52,166 @@ export async function screens(server, browser) {
   await server.call('DELETE', '/v1/rooms/endings');
   await ended(window, 'The call has ended.', false);
   await window.context().close();
+}
+
+// Chooses the last microphone of the list in the call, and returns its id.
+async function switchMicrophone(window) {
+  await window.locator('#menu-button').click();
+  await window.locator('#settings-button').click();
+  await window.locator('dialog#settings[open]').waitFor();
+  const id = await window.locator('#microphone-now option').last().getAttribute('value');
+  await window.locator('#microphone-now').selectOption(id);
+  await until(async () => await microphoneOf(window) === id, 'the microphone is not switched');
+  await window.locator('#settings [data-close]').click();
+  return id;
+}
+
+const microphoneOf = (window) => window.evaluate(() => globalThis.tracks.findLast(({ kind, readyState }) => kind === 'audio' && readyState === 'live')?.getSettings().deviceId);
+
+// Keeps the tracks of devices, which open only when `release` is called.
+const HOLD_DEVICES = () => {
+  Object.assign(globalThis, { tracks: [], requested: 0 });
+  const released = new Promise((resolve) => { globalThis.release = resolve; });
+  const real = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+  navigator.mediaDevices.getUserMedia = async (wanted) => {
+    globalThis.requested += 1;
+    await released;
+    const stream = await real(wanted);
+    globalThis.tracks.push(...stream.getTracks());
+    return stream;
+  };
+};
+
+// Devices that open after the user has left are off at once, and no further one is opened. A late response of the server adds no tile.
+export async function late(server, browser) {
+  await server.call('POST', '/v1/rooms', { name: 'late' });
+  await lateDevice(await openWindow(browser), await linkTo(server, 'late', 'guest'));
+  await lateResponse(await openWindow(browser), await linkTo(server, 'late', 'guest'));
+  await noAnswer(await openWindow(browser), await linkTo(server, 'late', 'guest'));
+}
+
+// Holds requests for the permissions, as `isHeld` says for each, until the function that this returns is called.
+async function hold(window, isHeld) {
+  let answer;
+  const held = new Promise((resolve) => { answer = resolve; });
+  await window.route('**/call/role', async (route) => {
+    if (isHeld()) await held;
+    await route.continue();
+  });
+  return answer;
+}
+
+async function lateDevice(window, link) {
+  await window.addInitScript(HOLD_DEVICES);
+  await enter(window, link, 'Ada');
+  // The microphone's preview, and then the microphone for the call.
+  await until(() => window.evaluate(() => globalThis.requested === 2), 'the microphone is not requested');
+  await window.locator('#leave').click();
+  await window.locator('#end').waitFor();
+  await window.evaluate(() => globalThis.release());
+  await until(() => window.evaluate(() => globalThis.tracks.length === 2), 'the microphone does not open');
+  // The client SDK would keep the device for 15 s.
+  await until(() => isReleased(window), 'the microphone is on after the end', 5_000);
+  await window.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 500); }));
+  assert.equal(await window.evaluate(() => globalThis.requested), 2, 'the camera is requested after the end');
+  assert.equal(await window.locator('#problem').textContent(), '');
+  await window.context().close();
+}
+
+// A user who leaves without an answer to the browser's question can join again.
+async function noAnswer(window, link) {
+  await window.addInitScript(HOLD_DEVICES);
+  await enter(window, link, 'Cleo');
+  await until(() => window.evaluate(() => globalThis.requested === 2), 'the microphone is not requested');
+  await window.locator('#leave').click();
+  await window.locator('#to-start').click();
+  await window.locator('#join .main:enabled').waitFor();
+  await window.context().close();
+}
+
+async function lateResponse(window, link) {
+  let requests = 0;
+  // The first request is for the question before the join.
+  const answer = await hold(window, () => {
+    requests += 1;
+    return requests === 2;
+  });
+  await enter(window, link, 'Ben');
+  await until(() => requests === 2, 'the permissions are not requested');
+  await window.locator('#leave').click();
+  await window.locator('#end').waitFor();
+  const response = window.waitForResponse('**/call/role');
+  answer();
+  await (await response).finished();
+  await window.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 500); }));
+  assert.equal(await window.locator('#grid .tile').count(), 0, 'the next call would have a tile of this one');
+  await window.context().close();
+}
+
+// After a new connection, participants who were there all the time have neither left nor joined, and are listed as they are.
+export async function renewed(server, site, browser) {
+  await server.call('POST', '/v1/rooms', { name: 'renewed' });
+  await server.join('renewed', 'carol', 'guest', [['audio', 'microphone']]);
+  const { code } = await server.call('POST', '/v1/rooms/renewed/codes', { role: 'guest' });
+  const window = await openWindow(browser);
+  await window.goto(`${site.origin}/`);
+  await embed(window, { code, name: 'Ada' });
+  const frame = await frameOf(window, server.api);
+  await until(async () => await frame.locator('[name=name]').inputValue() === 'Ada', 'the name is not used');
+  await frame.evaluate(keepRoomAndNotices);
+  await submit(frame);
+  await eventOf(window, 'joined');
+  await until(async () => await frame.locator('.tile').count() === 2, 'there are not two tiles');
+  const togglePeople = () => frame.locator('#people-button').evaluate((button) => button.click());
+  await togglePeople();
+  await frame.locator('.attendee', { hasText: 'Carol' }).waitFor();
+  await togglePeople();
+  await frame.evaluate(() => globalThis.room.simulateScenario('full-reconnect'));
+  const notices = () => frame.evaluate(() => globalThis.notices);
+  await until(async () => (await notices()).includes('The connection is back.'), 'the connection does not come back');
+  await server.join('renewed', 'dora', 'guest');
+  // Later notices would come with this one.
+  await until(async () => (await notices()).some((text) => text.includes('Dora')), 'nobody has joined');
+  assert.deepEqual((await notices()).filter((text) => /has joined|has left|have joined|have left/.test(text)), ['Dora Adeyemi has joined.']);
+  const joined = (await window.evaluate(() => events)).filter(([name]) => name === 'participant-joined');
+  assert.deepEqual(joined.map(([, { identity }]) => identity), ['dora']);
+  await togglePeople();
+  await frame.locator('.attendee', { hasText: 'Carol' }).waitFor();
+  assert.equal(await frame.locator('.attendee', { hasText: 'Carol' }).locator('.muted').count(), 0, 'a participant with a microphone is listed as muted');
+  await window.context().close();
+}
+
+// Keeps the next call's room of the client SDK, and the texts of all notices.
+function keepRoomAndNotices() {
+  const { on } = LivekitClient.Room.prototype;
+  LivekitClient.Room.prototype.on = function kept(...given) {
+    globalThis.room = this;
+    return on.apply(this, given);
+  };
+  globalThis.notices = [];
+  const observer = new MutationObserver((records) => {
+    for (const { addedNodes } of records) globalThis.notices.push(...[...addedNodes].map(({ textContent }) => textContent));
+  });
+  observer.observe(document.querySelector('#notice'), { childList: true });
+}
+
+// A server that does not come back: the user has not left, and may join again.
+export async function lost(browser) {
+  const server = await Conclave.start();
+  try {
+    await server.call('POST', '/v1/rooms', { name: 'lost' });
+    const window = await openWindow(browser);
+    await window.addInitScript(KEEP_TRACKS);
+    await enter(window, await linkTo(server, 'lost', 'guest'), 'Ada');
+    await window.locator('.tile.own.has-picture').waitFor();
+    server.child.kill('SIGKILL');
+    // The client SDK tries for most of a minute.
+    await window.locator('#end').waitFor({ timeout: 120_000 });
+    await ended(window, 'The connection was lost.', true);
+    await window.context().close();
+  } finally {
+    await server.stop();
+  }
 }
 
 async function enterAgain(window) {

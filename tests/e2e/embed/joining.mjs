@@ -100,10 +100,13 @@ export async function direct(server, site, browser) {
   await server.call('POST', '/v1/rooms', { name: 'direct' });
   const { code } = await server.call('POST', '/v1/rooms/direct/codes', { role: 'guest' });
   const window = await openWindow(browser);
+  // The focus is in the page around the call.
+  await window.addInitScript(() => { if (globalThis !== globalThis.top) document.hasFocus = () => false; });
   await window.goto(`${site.origin}/`);
   await embed(window, { code, name: 'Ada', 'skip-lobby': '', 'start-muted': '', 'start-camera-off': '' });
   assert.equal((await eventOf(window, 'joined')).name, 'Ada');
   const frame = window.frames().find((one) => one.url().startsWith(`${server.api}/call`));
+  assert.equal(await frame.evaluate(() => document.activeElement === document.body), true, 'the call takes the focus');
   const pressed = (id) => frame.locator(`#${id}`).getAttribute('aria-pressed');
   assert.deepEqual([await pressed('microphone'), await pressed('camera')], ['false', 'false']);
   // The embedding page's settings do not replace the user's choice.
@@ -158,8 +161,12 @@ export async function tooMany(browser) {
       if (response.url().endsWith('/exchange')) waits.push([response.status(), Number(response.headers()['retry-after'] ?? 0), Date.now()]);
     });
     await fetch(`${server.api}/v1/codes/aaaa-bbbb-cccc/exchange`, { method: 'POST' });
+    const refusal = { status: 429, headers: { 'retry-after': '4' }, contentType: 'application/json', body: '{}' };
+    await window.route('**/call/role', (route) => route.fulfill(refusal), { times: 1 });
     await fillIn(window, 'Ada');
     await window.locator('#join-status', { hasText: /next try/ }).waitFor();
+    // The request for the permissions may be refused as well.
+    await window.locator('#join-status', { hasText: /in 4 s/ }).waitFor();
     await window.locator('#call').waitFor();
     const [[first, seconds, refusedAt], [second, , joinedAt]] = waits;
     assert.deepEqual([first, second], [429, 201]);

@@ -69,9 +69,13 @@ async function turnPages(server, site, { browser, others }, folder) {
   await until(async () => await frame.evaluate(() => document.querySelectorAll('body > audio').length) === 24, 'not all others are heard');
   await arrive(frame, 8);
   if (folder) await window.screenshot({ path: `${folder}/pages-wide.png` });
+  assert.equal(await frame.locator('#page-after').getAttribute('aria-keyshortcuts'), 'PageDown');
+  // The button loses the focus on the last page, where it cannot be pressed.
+  await frame.locator('#page-after').evaluate((button) => button.focus());
   for (const [button, expected, videos] of [['page-after', '2 of 3,9', 9], ['page-after', '3 of 3,7', 7], ['page-before', '2 of 3,9', 9]]) {
     await press(frame, button);
     await until(async () => await page() === expected, `the page is not ${expected}`);
+    if (expected.startsWith('3')) assert.equal(await frame.evaluate(() => document.activeElement.id), 'page-before', 'the focus is lost');
     await arrive(frame, videos);
     await until(async () => await frame.locator('.tile.has-picture').count() === videos, 'a tile has no picture');
   }
@@ -161,6 +165,10 @@ export async function controls(server, site, browser) {
   const frame = window.frames().find((one) => one.url().startsWith(`${server.api}/call`));
   const shown = () => frame.evaluate(() => [...document.querySelectorAll('#call [data-control], #menu-button')].filter((one) => one.checkVisibility()).map(({ id }) => id));
   assert.deepEqual(await shown(), ['microphone', 'camera', 'leave']);
+  // Nor does a message open the chat.
+  await server.call('POST', '/v1/rooms/controls/send-data', { data: Buffer.from('Good morning').toString('base64'), topic: 'chat' });
+  await frame.locator('#notice p', { hasText: 'Good morning' }).waitFor();
+  assert.equal(await frame.locator('#chat').isVisible(), false, 'the chat opens without its control');
   await window.evaluate(() => globalThis.call.removeAttribute('controls'));
   await until(async () => (await shown()).includes('people-button'), 'the controls do not come back');
   for (const id of ['menu-button', 'chat-button', 'hand']) assert.equal((await shown()).includes(id), true, id);
@@ -187,6 +195,16 @@ export async function screens(server, browser) {
   await choose('full-screen');
   await until(() => ada.evaluate(() => document.fullscreenElement === null), 'the call still fills the screen');
   if (await ada.evaluate(() => document.pictureInPictureEnabled)) {
+    // A window that the browser refuses keeps no video.
+    await ada.evaluate(() => {
+      document.querySelector('#floating-picture').requestPictureInPicture = async function once() {
+        delete this.requestPictureInPicture;
+        throw new Error('not today');
+      };
+    });
+    await choose('floating');
+    await ada.locator('#problem', { hasText: 'not today' }).waitFor();
+    assert.equal(await ada.locator('#floating-picture').evaluate(({ srcObject }) => srcObject), null, 'the video is still received');
     await choose('floating');
     await until(() => ada.evaluate(() => document.pictureInPictureElement?.videoWidth > 0), 'there is no small window');
     assert.equal(await ada.locator('.tile:not(.own) video').evaluate((video) => video.srcObject.getVideoTracks()[0] === document.pictureInPictureElement.srcObject.getVideoTracks()[0]), true, 'it shows another picture');

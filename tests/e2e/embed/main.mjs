@@ -67,6 +67,7 @@ async function embedded(server, site, browser, name) {
     await server.call('POST', '/v1/rooms', { name: room });
     await embedding.open();
     await embedding.call(room);
+    await embedding.connecting(room);
     await embedding.end(room);
     await embedding.close();
     return embedding.complaints;
@@ -99,6 +100,8 @@ async function ways(browser, name, folder) {
     await part(`${name}: the weight of the page`, () => weight.weight(server, browser));
     await part(`${name}: controls and the time`, () => large.controls(server, site, browser));
     await part(`${name}: the end of a call releases the devices`, () => endings.screens(server, browser));
+    await part(`${name}: devices and responses that come after the end`, () => endings.late(server, browser));
+    await part(`${name}: a new connection to the same call`, () => endings.renewed(server, site, browser));
     await part(`${name}: a maximum duration ends a call after a notice`, () => endings.duration(server, site, browser));
     await part(`${name}: without settings, pages of this machine show the call`, () => hostile.unset(browser));
     await part(`${name}: shortcuts, hints and details`, () => comfort.helps(server, browser, folder));
@@ -116,6 +119,7 @@ async function ways(browser, name, folder) {
     await part(`${name}: a network that blocks media`, () => comfort.blocked(server, browser));
     await part(`${name}: an old browser`, () => comfort.old(server, browser));
     await part(`${name}: a server that stands still`, () => endings.standstill(browser, folder));
+    await part(`${name}: a server that does not come back`, () => endings.lost(browser));
   } finally {
     await server.stop();
     site.stop();

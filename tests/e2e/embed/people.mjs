@@ -23,7 +23,7 @@ export async function become(page, expected) {
 }
 
 export async function panel(server, browser) {
-  await server.call('POST', '/v1/rooms', { name: 'people' });
+  await server.call('POST', '/v1/rooms', { name: 'people', metadata: { title: 'Algebra' } });
   const [ada, ben, cleo] = await Promise.all(['host', 'guest', 'guest'].map(async (role, index) => {
     const window = await openWindow(browser);
     await enter(window, await linkTo(server, 'people', role), ['Ada', 'Ben', 'Cléo'][index]);
@@ -38,6 +38,7 @@ export async function panel(server, browser) {
   await hands(server, browser, { ada, ben, cleo });
   await search(ada);
   await moderation(server, { ada, ben });
+  await interrupted(server, ada);
   for (const window of [ada, ben, cleo]) await window.context().close();
 }
 
@@ -67,6 +68,19 @@ async function search(ada) {
   }
 }
 
+// A request for the permissions that fails takes nothing away.
+async function interrupted(server, ada) {
+  await ada.route('**/call/role', (route) => route.fulfill({ status: 503, contentType: 'application/json', body: '{}' }));
+  const { participants } = await server.call('GET', '/v1/rooms/people/participants');
+  const { identity } = participants.find(({ name }) => name === 'Ada');
+  const response = ada.waitForResponse('**/call/role');
+  await server.call('POST', `/v1/rooms/people/participants/${identity}/role`, { role: 'guest' });
+  await (await response).finished();
+  await ada.locator('#notice p', { hasText: 'Your role is now: guest' }).waitFor();
+  await ada.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 200); }));
+  assert.equal(await ada.locator('#room-name').innerText(), 'Algebra');
+}
+
 async function moderation(server, { ada, ben }) {
   const muted = async () => {
     const { participants } = await server.call('GET', '/v1/rooms/people/participants');
@@ -74,9 +88,11 @@ async function moderation(server, { ada, ben }) {
   };
   assert.deepEqual(await muted(), []);
   const dora = ada.locator('.attendee', { hasText: 'Dora' });
-  await dora.locator('button').first().click();
+  // By keyboard: the button loses the focus when it can no longer be pressed.
+  await dora.locator('button').first().evaluate((button) => { button.focus(); button.click(); });
   await until(async () => (await muted()).join() === 'Dora Adeyemi', 'one microphone is not muted');
   await until(() => dora.locator('.muted').isVisible(), 'the panel does not show it');
+  assert.equal(await dora.locator('button').last().evaluate((button) => button === document.activeElement), true, 'the focus is lost');
   await ada.locator('#mute-all').click();
   await ada.locator('#question-actions button').first().click();
   await until(async () => (await muted()).join() === 'Ben,Cléo,Dora Adeyemi,Emil Adeyemi', 'not all others are muted');

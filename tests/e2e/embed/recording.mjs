@@ -17,11 +17,11 @@ export async function known(server, site, browser, folder) {
   else console.log('skipped starting a recording, since ffmpeg is not installed');
 }
 
-// A user who declines to be recorded stays in the lobby.
+// A user who declines to be recorded stays in the lobby, also with a code that has one use, and on the screen of the end.
 async function before(server, site, browser, folder) {
   const window = await openWindow(browser);
   await window.goto(`${site.origin}/`);
-  const { code } = await server.call('POST', '/v1/rooms/recorded/codes', { role: 'guest' });
+  const { code } = await server.call('POST', '/v1/rooms/recorded/codes', { role: 'guest', max_uses: 1 });
   await embed(window, { code, name: 'Ada' });
   const frame = await frameOf(window, server.api);
   await until(async () => await frame.locator('[name=name]').inputValue() === 'Ada', 'the name is not used');
@@ -41,6 +41,15 @@ async function before(server, site, browser, folder) {
   await eventOf(window, 'joined');
   assert.deepEqual(await eventOf(window, 'recording-changed'), { recording: true, broadcast: false });
   await frame.locator('#recording-tag').waitFor();
+  await frame.locator('#leave').evaluate((button) => button.click());
+  await frame.locator('#end').waitFor();
+  for (const index of [1, 0]) {
+    await until(() => frame.locator('#rejoin').isEnabled(), 'one cannot join again');
+    await frame.locator('#rejoin').evaluate((button) => button.click());
+    await question.waitFor();
+    await answer(index);
+  }
+  await until(async () => (await window.evaluate(() => events)).filter(([name]) => name === 'joined').length === 2, 'the user is not back');
   await window.context().close();
 }
 
@@ -90,6 +99,13 @@ async function byRole(server, browser) {
   await host.locator('#new-broadcast button').click();
   assert.equal(await host.locator('dialog#broadcast-dialog[open]').isVisible(), true, 'an address that is none is taken');
   await host.locator('#broadcast-dialog [data-close]').click();
+  // A broadcast that is refused leaves no stream key in the page.
+  await host.route('**/broadcasts', (route) => route.fulfill({ status: 422, contentType: 'application/json', body: '{"error": {"code": "x", "message": "not there"}}' }));
+  await choose('broadcast', 'Broadcast the call');
+  await host.locator('#new-broadcast [name=address]').fill('rtmps://live.example.org/app/key');
+  await host.locator('#new-broadcast button').click();
+  await host.locator('#problem', { hasText: 'not there' }).waitFor();
+  assert.equal(await host.locator('#new-broadcast [name=address]').inputValue(), '');
   assert.equal((await server.call('GET', '/v1/broadcasts?room=by-role')).broadcasts.length, 0);
   for (const window of [host, guest]) await window.context().close();
 }

@@ -174,6 +174,8 @@ export async function withoutDevices(server, browser) {
   await page.locator('.tile[aria-label="Ada (you), muted"]').waitFor();
   await page.locator('#microphone').click();
   await page.locator('#problem', { hasText: 'does not allow the microphone' }).waitFor();
+  // The next call tries them again.
+  assert.deepEqual(await page.evaluate(() => { const { microphone, camera } = JSON.parse(localStorage.getItem('conclave-call')); return [microphone, camera]; }), [undefined, undefined]);
   await page.context().close();
   assert.deepEqual(complaints, []);
 }

@@ -79,10 +79,13 @@ export class Conclave {
     return this.sandbox(`/sandbox/participants/${sid}/leave`, { clean: true });
   }
 
+  // Stops the server, unless a check has killed it.
   async stop() {
-    const ended = new Promise((resolve) => this.child.once('exit', resolve));
-    this.child.kill('SIGTERM');
-    await ended;
+    if (this.child.exitCode === null && this.child.signalCode === null) {
+      const ended = new Promise((resolve) => this.child.once('exit', resolve));
+      this.child.kill('SIGTERM');
+      await ended;
+    }
     rmSync(this.data, { recursive: true, force: true });
   }
 }

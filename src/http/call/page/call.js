@@ -36,7 +36,7 @@ export class Call {
   // `granted` is a room token with its URL; `wishes` are the devices, the layout, a title, and whether there is a chat. `emit` sends events
   // to an embedding page, and `onEnd` gets the reason of the end, with the token and the devices for a rejoin.
   constructor(granted, wishes, { emit, onEnd }) {
-    Object.assign(this, { granted, wishes, emit, onEnd, layout: wishes.layout, offered: wishes.controls });
+    Object.assign(this, { granted, wishes, emit, onEnd, layout: wishes.layout, title: wishes.title, offered: wishes.controls });
     const device = (id) => (id ? { deviceId: id } : undefined);
     this.room = new Room({
       adaptiveStream: true, dynacast: true,
@@ -52,13 +52,17 @@ export class Call {
     const { room } = this;
     room.on(RoomEvent.ConnectionStateChanged, () => this.showConnection());
     room.on(RoomEvent.Disconnected, (reason) => this.end(reason));
-    room.on(RoomEvent.ParticipantConnected, (one) => this.emit('participant-joined', this.describe(one)));
     room.on(RoomEvent.ParticipantAttributesChanged, (changed, participant) => {
       if ('svc.role' in changed) this.roleChanged(participant);
     });
     room.on(RoomEvent.ParticipantPermissionsChanged, (_, participant) => {
       if (participant?.isLocal) this.allowData();
     });
+  }
+
+  // Known as soon as messages can arrive, which may be before the connection is complete.
+  get roomName() {
+    return this.room.name.replace(/^prj_[0-9a-f]+\./, '');
   }
 
   describe(participant) {
@@ -70,11 +74,11 @@ export class Call {
     return { room: this.roomName, ...this.describe(this.room.localParticipant) };
   }
 
-  // Connects. Throws if the connection is refused or fails; nothing of the call remains then.
+  // Connects. Throws if the connection is refused or fails; nothing of the call remains then. The devices start later: browsers ask for them,
+  // and the user may leave without an answer.
   async join() {
     const { room, granted } = this;
     await room.connect(granted.url, granted.token);
-    this.roomName = room.name.replace(/^prj_[0-9a-f]+\./, '');
     this.moderation = new Moderation(room, new Moderator(this.roomName, () => room.engine?.token ?? granted.token), () => this.show());
     this.stage = new Stage(room, this.view(), { layout: this.layout, most: this.wishes.mostTiles });
     this.panels = new Panels();
@@ -83,14 +87,23 @@ export class Call {
     this.controls = new Controls(room, { hands: this.hands, leave: () => this.askToLeave(), setLayout: (layout) => this.setLayout(layout) });
     this.recording = new Recording(room, { moderation: this.moderation, layout: () => this.layout, emit: this.emit });
     this.reactions = new Reactions(room, (participant) => this.stage.tileOf(participant)?.root);
-    this.arrivals = new Arrivals(room);
+    this.arrivals = new Arrivals(room, (one) => this.emit('participant-joined', this.describe(one)));
     this.details = new Details(room);
     this.talking = new Talking(room);
     this.fullScreen = new FullScreen();
     this.timer = new Timer();
     this.start();
+    this.learn();
+    this.startDevices();
+  }
+
+  // Requests the permissions, for which the server's rate limit may demand a wait.
+  async learn() {
     await this.moderation.refresh();
-    if (room.isRecording) this.recording.learn();
+    if (this.room.isRecording && !this.controls.isOver) this.recording.learn();
+  }
+
+  async startDevices() {
     await this.controls.useSpeaker(this.wishes.speakerId);
     await this.controls.startDevices(this.wishes);
   }
@@ -116,7 +129,7 @@ export class Call {
     element('lobby').hidden = true;
     element('end').hidden = true;
     element('call').hidden = false;
-    this.setTitle(this.wishes.title);
+    this.setTitle(this.title);
     this.controls.showLayout(this.layout);
     this.controls.showAudio();
     this.panels.show('');
@@ -125,12 +138,14 @@ export class Call {
     this.liveness.start();
     this.showConnection();
     this.show();
-    // Where the form was, the focus would be lost.
-    element('microphone').focus({ preventScroll: true });
+    // Where the form was, the focus would be lost. If it is in the page around this one, it stays there.
+    if (document.hasFocus()) element('microphone').focus({ preventScroll: true });
     this.emit('joined', this.self());
   }
 
   show() {
+    // A response may arrive after the end, and the elements may be a later call's.
+    if (this.controls.isOver) return;
     this.setTitle(this.title);
     this.stage.view = this.view();
     this.stage.show();
@@ -138,6 +153,13 @@ export class Call {
     this.recording.show();
     this.controls.show();
     this.controls.offer(this.offered);
+  }
+
+  // Shows the texts with values in another language, such as the names of buttons for a participant.
+  translate() {
+    if (!this.controls) return;
+    this.show();
+    this.chat.count(this.chat.unread);
   }
 
   offer(controls) {
@@ -148,15 +170,26 @@ export class Call {
   // Shows the title: from the embedding page, or else from the room's metadata, or else the room's name.
   setTitle(title) {
     this.title = title;
-    const shown = title || this.moderation?.title || this.roomName || '';
+    const shown = title || this.moderation?.title || this.roomName;
     element('room-name').textContent = shown;
     element('room-name').title = shown;
   }
 
+  // The embedding page may change this and the following while the call connects.
   setLayout(layout) {
     this.layout = layout;
-    this.stage.setLayout(layout);
-    this.controls.showLayout(layout);
+    this.stage?.setLayout(layout);
+    this.controls?.showLayout(layout);
+  }
+
+  setMost(most) {
+    this.wishes.mostTiles = most;
+    this.stage?.setMost(most);
+  }
+
+  offerChat(isOffered) {
+    this.wishes.chat = isOffered;
+    this.chat?.offer(isOffered);
   }
 
   showHand(participant, isRaised) {
@@ -202,10 +235,11 @@ export class Call {
   end(code) {
     // The event also comes for a connection that never was.
     if (!this.stage) return;
-    const reason = code === undefined ? 'left' : REASONS[code] ?? 'lost';
+    // The client SDK gives no reason if it could not connect again.
+    const reason = REASONS[code] ?? 'lost';
     this.liveness.stop();
     this.timer.stop();
-    for (const { track } of this.room.localParticipant.trackPublications.values()) track?.stop();
+    this.controls.end();
     closeAll();
     clearAll();
     this.stage.clear();

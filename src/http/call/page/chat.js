@@ -70,11 +70,13 @@ export class Chat {
       problem(text('chat-too-long', { most: LONGEST, bytes: bytes.length }));
       return;
     }
+    // The field is free at once: the message may take a while, as where the connection is interrupted, and the user writes on.
+    this.form.reset();
     try {
       await this.room.localParticipant.publishData(bytes, { reliable: true, topic: TOPIC });
       this.add(text('you'), this.room.localParticipant.identity, message);
-      this.form.reset();
     } catch (error) {
+      this.form.text.value ||= message;
       problem(text('chat-not-sent', { reason: error.message }));
     }
   }
@@ -92,8 +94,8 @@ export class Chat {
     const heading = follows ? [] : [make('div', { className: 'heading' }, make('bdi', { className: 'from', textContent: from }), timeOf(at))];
     this.append(make('li', { className: follows ? 'follows' : '' }, ...heading, make('p', { dir: 'auto' }, ...withLinks(message))));
     if (this.isOpen || !this.isOffered) return;
-    // The first message opens the chat where it covers nothing.
-    if (!this.wasOpen && this.panels.opened === '' && WIDE.matches) {
+    // The first message opens the chat where it covers nothing, unless the embedding page has left its button out.
+    if (!this.wasOpen && this.panels.opened === '' && WIDE.matches && !this.button.classList.contains('not-offered')) {
       this.panels.show('chat');
       return;
     }

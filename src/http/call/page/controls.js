@@ -26,7 +26,8 @@ export function processing() {
 
 export class Controls {
   constructor(room, { hands, leave, setLayout }) {
-    Object.assign(this, { room, hands, wanted: {} });
+    Object.assign(this, { room, hands, wanted: {}, opened: [], isOver: false });
+    for (const method of ['createTracks', 'createScreenTracks']) this.keepOpened(method);
     for (const event of EVENTS) room.on(event, () => this.show());
     for (const source of Object.keys(SOURCES)) element(source).onclick = () => this.tryTo(source, !this.isOn(source)).catch(() => {});
     element('hand').onclick = () => this.raiseHand();
@@ -43,6 +44,30 @@ export class Controls {
     for (const [id, name] of Object.entries(PROCESSING)) element(id).onchange = ({ target }) => this.process(name, target.checked);
     element('blur-switch').hidden = !isBlurOffered;
     element('blur').onchange = ({ target }) => this.blur(target.checked);
+  }
+
+  // Keeps the tracks that the client SDK opens. A device may open only after the call, as when the user allows it late: the SDK would wait
+  // for a connection then, with the device on.
+  keepOpened(method) {
+    const { localParticipant: me } = this.room;
+    const create = me[method].bind(me);
+    me[method] = async (options) => {
+      const tracks = await create(options);
+      this.opened = [...this.opened, ...tracks].filter(({ mediaStreamTrack }) => mediaStreamTrack.readyState === 'live');
+      if (this.isOver) this.end();
+      this.expectCall();
+      return tracks;
+    };
+  }
+
+  expectCall() {
+    if (this.isOver) throw Object.assign(new Error('the call has ended'), { code: 'no_call' });
+  }
+
+  // Releases the devices, including those that open later.
+  end() {
+    this.isOver = true;
+    for (const track of this.opened.splice(0)) track.stop();
   }
 
   isOn(source) {
@@ -68,10 +93,12 @@ export class Controls {
 
   // Publishes a new camera with its processor, so that no frame without blur is sent. If the library fails, the camera stays off.
   async startBlurred() {
-    const track = await LivekitClient.createLocalVideoTrack(this.room.options.videoCaptureDefaults);
+    const { localParticipant: me } = this.room;
+    const [track] = await me.createTracks({ video: true });
     try {
       await track.setProcessor(await blurProcessor());
-      await this.room.localParticipant.publishTrack(track, { source: Track.Source.Camera });
+      this.expectCall();
+      await me.publishTrack(track, { source: Track.Source.Camera });
     } catch (error) {
       track.stop();
       throw error;
@@ -102,7 +129,7 @@ export class Controls {
       await this.change(source, isOn);
     } catch (error) {
       // A refused screen is most often a dialog that was closed.
-      if (source !== 'screen' || error.name !== 'NotAllowedError') problem(explain(source, error));
+      if (!this.isOver && (source !== 'screen' || error.name !== 'NotAllowedError')) problem(explain(source, error));
       throw error;
     } finally {
       this.show();
@@ -113,8 +140,11 @@ export class Controls {
   async startDevices(wishes) {
     const problems = {};
     for (const device of ['microphone', 'camera'].filter((one) => wishes[one] && this.mayPublish(one))) {
+      // The user may have left meanwhile.
+      if (this.isOver) return;
       await this.change(device, true).catch((error) => { problems[device] = error; });
     }
+    if (this.isOver) return;
     if (Object.keys(problems).length > 0) problem(explainAll(problems));
     this.show();
   }
@@ -129,6 +159,8 @@ export class Controls {
   }
 
   show() {
+    // The buttons may be a later call's.
+    if (this.isOver) return;
     for (const source of Object.keys(SOURCES)) {
       const isOn = this.isOn(source);
       element(source).setAttribute('aria-pressed', String(isOn));
@@ -185,6 +217,7 @@ export class Controls {
 
   async switchTo(device, deviceId) {
     remember({ [`${device}Id`]: deviceId });
+    this.wanted[`${device}Id`] = deviceId;
     try {
       await this.room.switchActiveDevice(DEVICES[device], deviceId);
     } catch (error) {

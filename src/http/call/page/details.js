@@ -30,7 +30,9 @@ export class Details {
       make('dt', { textContent: text(key) }), make('dd', {}, ...[value].flat().map((line) => make('div', { dir: 'auto', textContent: line }))),
     ]));
     const { connectionQuality: quality } = this.room.localParticipant;
-    element('details-advice').textContent = ['poor', 'lost'].includes(quality) ? text('details-advice') : '';
+    const advice = ['poor', 'lost'].includes(quality) ? text('details-advice') : '';
+    // The same text again would be read aloud again.
+    if (element('details-advice').textContent !== advice) element('details-advice').textContent = advice;
   }
 
   rows(now, before) {

@@ -32,7 +32,8 @@ export class End {
   }
 
   setJoining(isJoining) {
-    element('rejoin').disabled = isJoining;
+    // The form would open devices beside those of the call.
+    for (const id of ['rejoin', 'to-start']) element(id).disabled = isJoining;
     element('end-status').textContent = isJoining ? text('joining') : '';
   }
 

@@ -50,7 +50,7 @@ export class Lobby {
     this.showInitials();
   }
 
-  // The embedding page turns a device off at first. The user has not chosen that, so it is not remembered.
+  // The embedding page turns a device off at first. The user has not chosen that, so it is not remembered, nor is a device that fails.
   startWithout(device) {
     this.isOn[device] = false;
     this.notChosen.add(device);
@@ -120,7 +120,7 @@ export class Lobby {
 
   fail(error) {
     this.show(error.message);
-    if (this.offerCode(error)) this.form.code.focus();
+    if (this.offerCode(error) && document.hasFocus()) this.form.code.focus();
   }
 
   // A code that admits to nothing can be replaced.
@@ -153,6 +153,7 @@ export class Lobby {
       else this.preview.stop(device);
     } catch (error) {
       this.isOn[device] = false;
+      this.notChosen.add(device);
       this.problems[device] = error;
     }
     // The user may have joined meanwhile.

@@ -40,15 +40,24 @@ const LAYOUTS = ['grid', 'speaker'];
 // How many tiles are shown at once.
 const TILES = { usual: 16, most: 49 };
 const MOST_IDENTITIES = 3;
+// Errors after which the same token may do.
+const PASSING = ['connection_failed', 'media_blocked', 'role_full', 'room_full'];
 const CODE = /^[a-hjkm-z2-9]{4}(-[a-hjkm-z2-9]{4}){2}$/;
 const wishes = { layout: LAYOUTS.includes(remembered().layout) ? remembered().layout : 'grid', chat: true, title: '', mostTiles: TILES.usual, controls: [] };
 let call = null;
 // The most recent call: the form's entry, the devices, and the token with its URL.
 let last = null;
+// The token of an exchange that has led to no call yet, with its code and name. A code may have one use only.
+let unused = null;
+// The values given for the next call, and those that the form has, as texts.
+let given = {};
+let expected = '';
 let admitted = '';
+let isJoining = false;
 let isSetUp = false;
 
-const lobby = new Lobby({ isDev: document.body.dataset.dev === 'true', join });
+// An entry of the form keeps the values for which it was filled in.
+const lobby = new Lobby({ isDev: document.body.dataset.dev === 'true', join: (entry, devices) => join({ ...entry, admitted }, devices) });
 const end = new End({ rejoin, start: toLobby });
 const parent = new Parent({
   setUp,
@@ -68,21 +77,27 @@ function running() {
 // Joins with an entry of the form and the chosen devices. `granted` is a token from an earlier exchange for the entry. Returns `false` if
 // the user declines because the call is recorded.
 async function join(entry, devices, granted = null) {
+  isJoining = true;
   try {
     // The client SDK's test fails without WebRTC, which policies and extensions can turn off.
     if (typeof RTCPeerConnection !== 'function' || !LivekitClient.isBrowserSupported()) throw new CallError('browser_unsupported');
     const known = granted ?? await admit(entry);
-    if (!granted && !await consents(known.token)) return false;
+    if (!await consents(known.token)) return false;
     call = new Call(known, { ...wishes, ...devices }, { emit: (event, detail) => parent.emit(event, detail), onEnd });
     offerInvite(known.code);
     last = { entry, devices, granted: known };
     await call.join();
+    unused = null;
     return true;
   } catch (error) {
     call = null;
     const shown = CallError.ofConnection(error);
+    if (!PASSING.includes(shown.code)) unused = null;
     parent.emit('error', { code: shown.code, message: shown.message });
     throw shown;
+  } finally {
+    isJoining = false;
+    if (!call) expect(given);
   }
 }
 
@@ -102,7 +117,7 @@ function offerInvite(code) {
 
 // Asks whether the user joins although the call is recorded or broadcast. Other calls, and calls of another server, need no question.
 async function consents(token) {
-  const { running = [] } = await abilities(token).catch(() => ({}));
+  const { running = [] } = await abilities(token, showWait).catch(() => ({}));
   if (running.length === 0) return true;
   return await ask(startedText(kindsOf(running)), { join: { key: 'join-anyway', kind: 'main' } }) !== '';
 }
@@ -112,16 +127,23 @@ async function admit({ token, url, code, room, role, name }) {
   // A server that carries the media itself has the address of this page.
   if (token) return { token, url: url || location.origin.replace(/^http/, 'ws') };
   if (code && !CODE.test(code)) throw new CallError('invalid_code');
-  const wait = (seconds) => (element('end').hidden ? lobby.wait(seconds) : end.wait(seconds));
-  const used = code || (await openRoom(room, role, wait)).code;
-  return { ...await exchanged(used, cleanName(name), wait), code: used };
+  if (code && unused?.code === code && unused.name === name && !isSpent(unused.token)) return unused;
+  const used = code || (await openRoom(room, role, showWait)).code;
+  unused = { ...await exchanged(used, cleanName(name)), code: used, name };
+  return unused;
+}
+
+// Shows the wait after the server's rate limit has refused a request.
+function showWait(seconds) {
+  if (element('end').hidden) lobby.wait(seconds);
+  else end.wait(seconds);
 }
 
 // Another participant may have the identity by chance. Users see only the name, so another identity does as well.
-async function exchanged(code, name, wait) {
+async function exchanged(code, name) {
   for (let tries = 1; ; tries += 1) {
     try {
-      return await exchange(code, { identity: identityOf(name), name }, wait);
+      return await exchange(code, { identity: identityOf(name), name }, showWait);
     } catch (error) {
       if (error.code !== 'identity_taken' || tries === MOST_IDENTITIES) throw error;
     }
@@ -132,7 +154,13 @@ function onEnd(reason, { token, devices }) {
   call = null;
   last.granted = { ...last.granted, token };
   last.devices = { ...last.devices, ...devices };
-  end.show(reason, { canStart: !parent.decides });
+  expect(given);
+  showEnd(reason);
+}
+
+// An embedding page decides what is joined: the form is for values that it has changed since.
+function showEnd(reason) {
+  end.show(reason, { canStart: !parent.decides || admitted !== last.entry.admitted });
 }
 
 // Joins again as the same participant, or with the code if that takes too long.
@@ -140,10 +168,12 @@ async function rejoin() {
   const { entry, devices, granted } = last;
   end.setJoining(true);
   try {
-    await join(entry, devices, isSpent(granted.token) ? null : granted);
+    if (!await join(entry, devices, isSpent(granted.token) ? null : granted)) end.setJoining(false);
   } catch (error) {
+    // Values that changed meanwhile have led to the form for another call.
+    if (element('end').hidden) return;
     if (error.code === 'room_ended') {
-      end.show('ended', { canStart: !parent.decides });
+      showEnd('ended');
       return;
     }
     end.hide();
@@ -160,7 +190,9 @@ function toLobby() {
 async function setUp({ code, token, url, name, title = '', layout, chat, language, styles, 'max-tiles': tiles = '', controls = '', ...switches }) {
   await started;
   useStyles(styles);
-  if (language) speak([language]);
+  // The user may have chosen another language since.
+  if (language && language !== wishes.language) speak([language]);
+  wishes.language = language;
   if (LAYOUTS.includes(layout) && layout !== wishes.layout) {
     wishes.layout = layout;
     call?.setLayout(layout);
@@ -169,10 +201,10 @@ async function setUp({ code, token, url, name, title = '', layout, chat, languag
   call?.setTitle(title);
   if ((chat !== 'off') !== wishes.chat) {
     wishes.chat = chat !== 'off';
-    call?.chat.offer(wishes.chat);
+    call?.offerChat(wishes.chat);
   }
   wishes.mostTiles = /^[1-9]\d*$/.test(tiles) ? Math.min(Number(tiles), TILES.most) : TILES.usual;
-  call?.stage?.setMost(wishes.mostTiles);
+  call?.setMost(wishes.mostTiles);
   wishes.controls = controls.split(/[\s,]+/).filter(Boolean);
   call?.offer(wishes.controls);
   offerInvite('');
@@ -183,16 +215,26 @@ async function setUp({ code, token, url, name, title = '', layout, chat, languag
   if (isFirst && switches.startsMuted) lobby.startWithout('microphone');
   if (isFirst && switches.startsWithoutCamera) lobby.startWithout('camera');
   if (isFirst && !skipsLobby) lobby.show();
-  if (!call) expect({ code, token, url, name });
+  give({ code, token, url, name });
   if (skipsLobby) lobby.skip();
 }
 
-// Prepares the form for the values that are given beforehand. Changed values lead back to the form.
+// Takes the values for the next call. While the user joins, and in a call, they wait for its end.
+function give(values) {
+  given = values;
+  if (!call && !isJoining) expect(given);
+}
+
+// Prepares the form for the values that are given beforehand. Changed values lead back to the form; the same values leave it as the user
+// has filled it in.
 function expect({ code = '', token = '', url = '', name = '' }) {
+  const values = JSON.stringify([code, token, url, name]);
+  if (values === expected) return;
+  expected = values;
   lobby.admit({ code, token, url, name });
-  const given = JSON.stringify([code, token, url]);
-  if (given === admitted) return;
-  admitted = given;
+  const wanted = JSON.stringify([code, token, url]);
+  if (wanted === admitted) return;
+  admitted = wanted;
   if (!element('end').hidden) toLobby();
   if (token || !code || CODE.test(code)) return;
   const error = new CallError('invalid_code');
@@ -202,7 +244,7 @@ function expect({ code = '', token = '', url = '', name = '' }) {
 
 // A link to a call has its code in the fragment, which browsers do not send to servers.
 function expectFragment() {
-  expect({ code: new URLSearchParams(location.hash.slice(1)).get('code') ?? '' });
+  give({ code: new URLSearchParams(location.hash.slice(1)).get('code') ?? '' });
 }
 
 function offerLanguages() {
@@ -215,12 +257,13 @@ function offerLanguages() {
   };
 }
 
-addEventListener('hashchange', () => { if (!parent.decides && !call) expectFragment(); });
+addEventListener('hashchange', () => { if (!parent.decides) expectFragment(); });
 addEventListener('pagehide', () => call?.room.disconnect());
 fillIcons(document);
 bindDialogs();
 bindShortcuts();
 offerLanguages();
+onLanguage(() => call?.translate());
 const started = speak([remembered().language, ...navigator.languages]).then(() => {
   // Otherwise the page around this one decides.
   if (parent.decides) return;

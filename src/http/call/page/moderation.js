@@ -25,10 +25,9 @@ export class Moderation {
     });
   }
 
-  // Asks the server anew, as after a change of the own role.
+  // Requests the abilities anew, as after a change of the own role. A request that fails, as while the connection is interrupted, changes nothing.
   async refresh() {
-    const found = await this.moderator.abilities().catch(() => NOTHING);
-    Object.assign(this, found);
+    Object.assign(this, await this.moderator.abilities().catch(() => ({})));
     this.onChange();
   }
 

@@ -8,7 +8,8 @@ const MOST = 3;
 let timer;
 
 export function notice(text) {
-  const shown = make('p', { dir: 'auto', textContent: text });
+  // In the direction of the page's language, even if it begins with a name in another script.
+  const shown = make('p', { textContent: text });
   const list = element('notice');
   list.append(shown);
   if (list.children.length > MOST) list.firstChild.remove();

@@ -1,6 +1,6 @@
 // Pages of tiles, if there are more than are shown at once.
 
-import { element } from './dom.js';
+import { disable, element } from './dom.js';
 import { text } from './texts.js';
 
 export class Pages {
@@ -27,8 +27,11 @@ export class Pages {
 
   show() {
     element('pages').hidden = this.count === 1;
-    element('page-before').disabled = this.index === 0;
-    element('page-after').disabled = this.index === this.count - 1;
+    const [before, after] = ['page-before', 'page-after'].map(element);
+    // The button that may get the focus has to be enabled first.
+    if (this.index > 0) before.disabled = false;
+    disable(after, this.index === this.count - 1, before);
+    disable(before, this.index === 0, after);
     const shown = text('page-of', { page: this.index + 1, pages: this.count });
     // The same text again would be read aloud again.
     if (element('page-number').textContent !== shown) element('page-number').textContent = shown;

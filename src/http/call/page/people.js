@@ -1,7 +1,7 @@
 // The panel of participants: their names and roles, raised hands first, in the order of raising; and the actions on others that the user's
 // role permits.
 
-import { element, make } from './dom.js';
+import { disable, element, make } from './dom.js';
 import { fillIcons, setIcon } from './icons.js';
 import { initialsCircle, initialsOf, nameOf, roleOf, searchable } from './names.js';
 import { label, text } from './texts.js';
@@ -38,12 +38,12 @@ class Row {
     label(this.hand, 'hand-raised');
     setIcon(this.mute, isOn ? 'microphone' : 'microphone-off');
     this.mute.classList.toggle('muted', !isOn);
-    this.mute.disabled = !isOn || participant.isLocal || !canMute;
+    this.more.hidden = participant.isLocal || !canModerate;
+    disable(this.mute, !isOn || participant.isLocal || !canMute, this.more.hidden ? this.root.closest('.scroll') : this.more);
     this.mute.title = text(this.mute.disabled ? (isOn ? 'unmuted' : 'muted') : 'mute-microphone');
     this.mute.setAttribute('aria-label', `${this.mute.title}: ${name}`);
     label(this.more, 'more');
     this.more.setAttribute('aria-label', `${this.more.title}: ${name}`);
-    this.more.hidden = participant.isLocal || !canModerate;
   }
 }
 
@@ -86,7 +86,7 @@ export class People {
     const { permissions, canModerate } = this.moderation;
     const canMute = permissions.mute_others === true;
     element('mute-all').hidden = !canMute;
-    element('mute-all').disabled = this.moderation.unmuted().length === 0;
+    disable(element('mute-all'), this.moderation.unmuted().length === 0, this.list.parentElement);
     const wanted = searchable(element('people-search').value);
     const found = this.sorted().filter((one) => searchable(`${nameOf(one)} ${roleOf(one)}`).includes(wanted));
     const rows = found.map((participant) => this.row(participant));
@@ -96,7 +96,8 @@ export class People {
   }
 
   row(participant) {
-    if (!this.rows.has(participant.sid)) {
+    // After a new connection, the client SDK has another object for a participant who is still there.
+    if (this.rows.get(participant.sid)?.participant !== participant) {
       const { moderation } = this;
       this.rows.set(participant.sid, new Row(participant, {
         mute: (one) => moderation.muteSource(one, Track.Source.Microphone), more: (one) => moderation.show(one),

@@ -84,9 +84,11 @@ export class Recording {
   async askToBroadcast() {
     const address = element('new-broadcast').address;
     address.value = '';
-    if (await open(element('broadcast-dialog')) === 'start') await this.moderation.moderator.broadcast(address.value.trim(), this.layout());
+    const answer = await open(element('broadcast-dialog'));
+    const url = address.value.trim();
     // The address has a secret.
     address.value = '';
+    if (answer === 'start') await this.moderation.moderator.broadcast(url, this.layout());
   }
 
   show() {

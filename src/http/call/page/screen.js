@@ -70,10 +70,16 @@ export class Floating {
       return;
     }
     this.use(track);
-    if (this.video.readyState < HTMLMediaElement.HAVE_METADATA) {
-      await new Promise((resolve) => { this.video.addEventListener('loadedmetadata', resolve, { once: true }); });
+    try {
+      if (this.video.readyState < HTMLMediaElement.HAVE_METADATA) {
+        await new Promise((resolve) => { this.video.addEventListener('loadedmetadata', resolve, { once: true }); });
+      }
+      await this.video.requestPictureInPicture();
+    } catch (error) {
+      // Otherwise the server would send the video for as long as the call lasts, also while no tile shows it.
+      this.use(null);
+      throw error;
     }
-    await this.video.requestPictureInPicture();
   }
 
   use(track) {

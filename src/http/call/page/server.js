@@ -41,8 +41,8 @@ export function openRoom(room, role, onWait) {
 }
 
 // Returns the permissions of a token's holder in its room, the room's title, and the recordings and broadcasts there.
-export function abilities(token) {
-  return request('GET', '/call/role', { token });
+export function abilities(token, onWait) {
+  return request('GET', '/call/role', { token, onWait });
 }
 
 // A participant's actions on others. Each call uses the newest token.

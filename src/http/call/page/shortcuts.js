@@ -21,6 +21,8 @@ const KEYS = {
   '?': ['shortcuts-button', 'shortcut-help'],
 };
 const NAMES = { pageup: 'Page ↑', pagedown: 'Page ↓' };
+// Names for screen readers, as events of the keyboard have them.
+const VALUES = { pageup: 'PageUp', pagedown: 'PageDown' };
 const TYPED_INTO = 'input, select, textarea, [contenteditable]';
 
 // Whether a button can be pressed. A button that is not offered cannot.
@@ -48,6 +50,6 @@ export function bindShortcuts() {
     element('shortcut-list').replaceChildren(...list());
     open(element('shortcuts'));
   };
-  for (const [key, [id]] of Object.entries(KEYS)) element(id).setAttribute('aria-keyshortcuts', NAMES[key] ? key.replace('page', 'Page') : key);
+  for (const [key, [id]] of Object.entries(KEYS)) element(id).setAttribute('aria-keyshortcuts', VALUES[key] ?? key);
   addEventListener('keydown', press);
 }

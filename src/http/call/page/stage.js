@@ -24,7 +24,7 @@ export class Stage {
   // `view` has a tile's state besides its participant: `isRaised`, `canModerate`, `more`, and whether the call is cut off. `most` is the
   // greatest number of tiles on a page.
   constructor(room, view, { layout, most }) {
-    Object.assign(this, { room, view, layout, most, root: element('stage'), grid: element('grid'), tiles: new Map(), pinned: null, order: new Order() });
+    Object.assign(this, { room, view, layout, most, root: element('stage'), grid: element('grid'), tiles: new Map(), sounds: new Map(), pinned: null, order: new Order() });
     this.pages = new Pages(() => this.show());
     this.floating = new Floating(() => this.floatingTrack());
     for (const event of EVENTS) room.on(event, () => this.show());
@@ -35,7 +35,9 @@ export class Stage {
       for (const { track } of trackPublications.values()) if (track) this.receive(track);
     }
     room.on(RoomEvent.TrackUnsubscribed, (track) => {
-      if (track.kind === Track.Kind.Audio) track.detach().forEach((media) => media.remove());
+      // The client SDK has detached the element by then, so the track no longer names it.
+      this.sounds.get(track)?.remove();
+      this.sounds.delete(track);
     });
     this.observer = new ResizeObserver(() => this.show());
     this.observer.observe(this.root);
@@ -44,8 +46,13 @@ export class Stage {
   // Plays audio. Pauses video until a tile shows it: the client SDK pauses a track when its last element is detached, so the
   // track gets one first.
   receive(track) {
-    if (track.kind === Track.Kind.Audio) document.body.append(track.attach());
-    else track.detach(track.attach());
+    const media = track.attach();
+    if (track.kind !== Track.Kind.Audio) {
+      track.detach(media);
+      return;
+    }
+    this.sounds.set(track, media);
+    document.body.append(media);
   }
 
   setLayout(layout) {
@@ -214,6 +221,8 @@ export class Stage {
     this.observer.disconnect();
     this.tiles.forEach((tile) => tile.remove());
     this.tiles.clear();
+    this.sounds.forEach((media) => media.remove());
+    this.sounds.clear();
   }
 }
 
