@@ -572,7 +572,7 @@ type ErasedIdentity struct {
 	// Recording files of the participant, and of its tracks, that were deleted by this call.
 	DeletedFiles int64 `json:"deleted_files"`
 	// Recordings whose files remain and in which the person may be seen or heard, oldest first, at most 1,000: composites,
-	// files at destinations, and files that are not on this server.
+	// recordings for destinations, and files that are not on this server.
 	RemainingRecordings []Recording `json:"remaining_recordings"`
 	// Whether there are more of them.
 	HasMore bool `json:"has_more"`
@@ -589,7 +589,7 @@ type ErasedRowCounts struct {
 	Ingresses int64 `json:"ingresses"`
 	// Recordings of the participant and of its tracks.
 	Recordings int64 `json:"recordings"`
-	// Bans, without their reasons, and revocations of tokens.
+	// Bans, without their reasons, and revocations of tokens. They no longer apply.
 	Bans int64 `json:"bans"`
 	// Events, with their webhook deliveries.
 	Events int64 `json:"events"`
@@ -1809,8 +1809,8 @@ type TemplateSettingsDetail struct {
 // TemplateSettingsInput: Settings of a template to create or change.
 type TemplateSettingsInput struct {
 	// A recording that starts by itself when participants join a room of the template.
-	AutoRecord         map[string]any `json:"auto_record,omitzero"`
-	MaxDurationSeconds *int           `json:"max_duration_seconds,omitzero"`
+	AutoRecord         *map[string]any `json:"auto_record,omitzero"`
+	MaxDurationSeconds *int            `json:"max_duration_seconds,omitzero"`
 	// Default `auto`; an update without it leaves the region unchanged.
 	Region Region `json:"region,omitzero"`
 }
@@ -1953,8 +1953,8 @@ type UpdateTemplateSettings struct {
 	// A media region. Stored and validated; it does not change where traffic goes today.
 	Region Region `json:"region"`
 	// A recording that starts by itself when participants join a room of the template.
-	AutoRecord         map[string]any `json:"auto_record,omitzero"`
-	MaxDurationSeconds *int           `json:"max_duration_seconds,omitzero"`
+	AutoRecord         *map[string]any `json:"auto_record,omitzero"`
+	MaxDurationSeconds *int            `json:"max_duration_seconds,omitzero"`
 }
 
 // UpdateWebhookEndpoint: Fields of a webhook endpoint to change.
@@ -1962,7 +1962,7 @@ type UpdateWebhookEndpoint struct {
 	// False: no event is queued, and pending deliveries wait. True also enables an endpoint that the server has disabled.
 	Active *bool `json:"active,omitzero"`
 	// Up to 500 characters, without control characters.
-	Description string `json:"description,omitzero"`
+	Description *string `json:"description,omitzero"`
 	// Event types to queue from now on; empty: all.
 	Events []string `json:"events,omitzero"`
 	// http or https, resolving to a public address. Deliveries that are already queued go there, too.

@@ -455,7 +455,7 @@ export interface ErasedIdentity {
   /** Whether there are more of them. */
   has_more: boolean;
   /**
-   * Recordings whose files remain and in which the person may be seen or heard, oldest first, at most 1,000: composites, files at
+   * Recordings whose files remain and in which the person may be seen or heard, oldest first, at most 1,000: composites, recordings for
    * destinations, and files that are not on this server.
    */
   remaining_recordings: Recording[];
@@ -465,7 +465,7 @@ export interface ErasedIdentity {
 
 /** Changed rows by kind. */
 export interface ErasedRowCounts {
-  /** Bans, without their reasons, and revocations of tokens. */
+  /** Bans, without their reasons, and revocations of tokens. They no longer apply. */
   bans: number;
   /** Room codes that were locked to the identity. They are disabled. */
   codes: number;

@@ -481,7 +481,7 @@ class ErasedIdentity(Model):
     """Recording files of the participant, and of its tracks, that were deleted by this call."""
     remaining_recordings: list[Recording]
     """Recordings whose files remain and in which the person may be seen or heard, oldest first, at most
-    1,000: composites, files at destinations, and files that are not on this server.
+    1,000: composites, recordings for destinations, and files that are not on this server.
     """
     has_more: bool
     """Whether there are more of them."""
@@ -501,7 +501,7 @@ class ErasedRowCounts(Model):
     recordings: int
     """Recordings of the participant and of its tracks."""
     bans: int
-    """Bans, without their reasons, and revocations of tokens."""
+    """Bans, without their reasons, and revocations of tokens. They no longer apply."""
     events: int
     """Events, with their webhook deliveries."""
 
