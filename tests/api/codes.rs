@@ -444,6 +444,8 @@ fn role_referenced(app: &TestApp) -> Response {
 
 fn delivery_not_retryable(app: &TestApp) -> Response {
     let receiver = Receiver::start();
+    // So that a delivery is pending after its first attempt, too, which is made at once.
+    receiver.answer_with(500);
     let endpoint = app.endpoint(&receiver.url);
     app.room("delivery_not_retryable");
     app.join("delivery_not_retryable", "alice", "host");
