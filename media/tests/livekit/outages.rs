@@ -13,13 +13,22 @@ use livekit_double::{Double, Fault, Joining};
 use super::{ROOM, TestPlane, message, plane, room, settings};
 
 async fn error_of(fault: Fault) -> String {
-    let test = TestPlane::with_timeout(Duration::from_millis(300));
+    // Short for the call that waits in vain only: on a busy machine, another one takes longer.
+    let timeout = if matches!(fault, Fault::Slow(_)) {
+        Duration::from_millis(300)
+    } else {
+        Duration::from_secs(60)
+    };
+    let test = TestPlane::with_timeout(timeout);
     test.double.join(ROOM, &Joining::participant("alice"));
     test.double.fail_all(fault);
     let error = message(test.plane.participants(&room()).await.unwrap_err());
     assert!(!error.contains("a secret of the proxy"), "{error}");
     test.double.heal();
-    test.plane.participants(&room()).await.unwrap();
+    while let Err(again) = test.plane.participants(&room()).await {
+        let again = message(again);
+        assert!(again.contains("300ms"), "{again}");
+    }
     error
 }
 
