@@ -100,9 +100,12 @@ async fn a_command_that_ends_beside_a_long_read_does_not_hold_up_writers() {
         .unwrap();
     create_project(&command).await;
     let closed = std::thread::spawn(move || command.close());
-    while !closed.is_finished() {
+    loop {
         // If the end waited for the reader, it would keep the write lock meanwhile.
         writer.execute_batch("BEGIN IMMEDIATE; COMMIT").unwrap();
+        if closed.is_finished() {
+            break;
+        }
     }
     closed.join().unwrap();
 }

@@ -29,7 +29,7 @@ const PAGE: u32 = 100;
 pub const MOST_RECORDINGS: usize = 1_000;
 /// Maximum number of erasures that one pass continues.
 const MOST_PENDING: u32 = 1_000;
-/// Interval between passes. Erasures whose request began less than that ago are left to it.
+/// Interval between passes. Erasures whose request started less than that ago are left to it.
 const RESUME_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 /// Result of an erasure.
@@ -185,27 +185,31 @@ async fn delete_files(
     }
 }
 
-/// Spawns a task that continues erasures: at the start those that an earlier run of the server has not completed, and later those whose
+/// Spawns a task that continues erasures: at the start all incomplete ones of earlier runs of the server, and later the ones whose
 /// request has failed and was not repeated.
 pub fn resume(state: &Arc<AppState>) {
     let (weak, clock) = (Arc::downgrade(state), state.clock.clone());
     tokio::spawn(async move {
         // At the start all of them, even if the clock was set back since.
-        let mut begun_by = Timestamp::from_millis(i64::MAX);
-        while resume_all(&weak, begun_by).await {
+        let mut started_by = Timestamp::from_millis(i64::MAX);
+        while resume_all(&weak, started_by).await {
             clock.sleep_until(clock.now().after(RESUME_INTERVAL)).await;
             // The request of a younger one may be in progress.
-            begun_by = clock.now().before(RESUME_INTERVAL);
+            started_by = clock.now().before(RESUME_INTERVAL);
         }
     });
 }
 
-/// Continues the erasures that began at `begun_by` or earlier. Returns whether the server still runs.
-async fn resume_all(weak: &Weak<AppState>, begun_by: Timestamp) -> bool {
+/// Continues the erasures that started at `started_by` or earlier. Returns whether the server still runs.
+async fn resume_all(weak: &Weak<AppState>, started_by: Timestamp) -> bool {
     let Some(state) = weak.upgrade() else {
         return false;
     };
-    let pending = state.store.erasures().pending(begun_by, MOST_PENDING).await;
+    let pending = state
+        .store
+        .erasures()
+        .pending(started_by, MOST_PENDING)
+        .await;
     drop(state);
     let pending = match pending {
         Ok(pending) => pending,

@@ -7,7 +7,7 @@ use livekit_double::Fault;
 use serde_json::{Value, json};
 
 use crate::livekit::livekit;
-use crate::support::{FakeBilling, Receiver, Response, TestApp};
+use crate::support::{FakeBilling, Receiver, Response, TestApp, eventually};
 use crate::tools::{
     conclave, default_template, exchange, other_project, parsed, repeat_ban, room_on, template,
 };
@@ -357,7 +357,13 @@ fn request_timeout(_: &TestApp) -> Response {
         "POST /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Length: 2\r\n\r\n{{",
         app.key
     );
-    parsed(&exchange(&app, head.as_bytes()))
+    // A client that is delayed between its connection and its head gets no answer.
+    let mut answer = String::new();
+    eventually(|| {
+        answer = exchange(&app, head.as_bytes());
+        !answer.is_empty()
+    });
+    parsed(&answer)
 }
 
 fn room_exists(app: &TestApp) -> Response {
@@ -444,6 +450,8 @@ fn role_referenced(app: &TestApp) -> Response {
 
 fn delivery_not_retryable(app: &TestApp) -> Response {
     let receiver = Receiver::start();
+    // So that a delivery is pending after its first attempt, too, which is made at once.
+    receiver.answer_with(500);
     let endpoint = app.endpoint(&receiver.url);
     app.room("delivery_not_retryable");
     app.join("delivery_not_retryable", "alice", "host");

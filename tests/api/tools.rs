@@ -2,13 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use crate::support::{Request, Response, TestApp};
+use crate::support::{Request, Response, TestApp, WAIT_LIMIT};
 
 /// A template id that does not exist.
 pub const NO_TEMPLATE: &str = "tpl_000000000000";
@@ -51,9 +50,7 @@ pub fn other_project(app: &TestApp, plan: &str) -> Other {
 /// Sends raw bytes and reads the response. The request must contain `Connection: close`.
 pub fn exchange(app: &TestApp, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(app.api.trim_start_matches("http://")).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     // The server may respond and close before it has read everything.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::deployment::{Deployment, Running};
+use crate::support::eventually;
 
 /// Length of a key's prefix, which identifies it.
 const PREFIX: usize = 12;
@@ -148,12 +149,10 @@ fn a_revoked_key_is_replaced_at_the_next_start() {
         .bearer(&revoked)
         .send()
         .expect_error(401, "unauthorized", None);
+    // The log is written beside the start.
+    eventually(|| deployment.log().contains("dev.key"));
     let log = deployment.log();
-    assert!(
-        log.contains("dev.key")
-            && !log.contains(&revoked[PREFIX..])
-            && !log.contains(&restarted.key[PREFIX..])
-    );
+    assert!(!log.contains(&revoked[PREFIX..]) && !log.contains(&restarted.key[PREFIX..]));
 }
 
 #[test]

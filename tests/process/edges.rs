@@ -44,11 +44,12 @@ fn where_files_are_few_connections_are_closed_and_the_admin_listener_answers() {
     let hanging = hanging_bodies(&running, 300);
     running.admin("GET", "/healthz").send().expect(200);
     running.admin("GET", "/readyz").send().expect(200);
+    // The log is written beside the requests.
+    eventually(|| {
+        let log = deployment.log();
+        log.contains("WARN") && log.contains("http.max_connections")
+    });
     let log = deployment.log();
-    assert!(
-        log.contains("WARN") && log.contains("http.max_connections"),
-        "{log}"
-    );
     assert!(!log.contains("Too many open files"), "{log}");
     drop(hanging);
     eventually(|| {
@@ -63,7 +64,7 @@ fn where_files_are_few_connections_are_closed_and_the_admin_listener_answers() {
 #[test]
 fn refusals_of_a_server_that_is_full_are_logged_once_and_not_each() {
     let deployment = Deployment::new().with("CONCLAVE_HTTP__MAX_REQUESTS", "1");
-    let running = deployment.start();
+    let mut running = deployment.start();
     let lock = deployment.records().lock();
     std::thread::scope(|scope| {
         let room = scope.spawn(|| running.post("/v1/rooms").json(json!({"name": "a"})).send());
@@ -84,6 +85,8 @@ fn refusals_of_a_server_that_is_full_are_logged_once_and_not_each() {
         drop(lock);
         room.join().unwrap().expect(201);
     });
+    // All lines are written by then.
+    assert_eq!(running.terminate(), Some(0));
     let log = deployment.log();
     assert_eq!(
         (

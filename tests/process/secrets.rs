@@ -258,8 +258,10 @@ fn files_with_stream_keys_of_earlier_versions_are_deleted_at_the_start() {
     fs::write(&left, "rtmp_app=live\nrtmp_playpath=a-key-of-a-broadcast\n").unwrap();
     fs::write(&other, "of another program").unwrap();
     let deployment = Deployment::new().with("TMPDIR", temporary.path().to_str().unwrap());
-    deployment.start();
+    let mut running = deployment.start();
     assert!(!left.exists() && other.exists());
+    // All lines are written by then.
+    assert_eq!(running.terminate(), Some(0));
     let log = deployment.log();
     let line = log
         .lines()

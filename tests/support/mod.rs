@@ -53,6 +53,12 @@ const SESSIONS: (usize, usize) = (2, 4);
 /// Real time for which a test waits for a state. Far longer than needed on a busy machine.
 pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
+/// Step of [`TestApp::advance_until`].
+const CLOCK_STEP: Duration = Duration::from_millis(100);
+
+/// Real time for which [`TestApp::step_until`] waits after each step.
+const STEP_WAIT: Duration = Duration::from_secs(10);
+
 /// A timeout beyond any test: a test that depends on it fails at [`WAIT_LIMIT`].
 pub const NEVER: Duration = Duration::from_secs(600);
 
@@ -254,6 +260,34 @@ impl TestApp {
     /// Advances the clock.
     pub fn advance(&self, span: Duration) {
         self.clock.advance(span);
+    }
+
+    /// Advances the clock in small steps until `holds`, by at most `limit`. On a busy machine the clock then stands and the server follows.
+    #[track_caller]
+    pub fn advance_until(&self, limit: Duration, mut holds: impl FnMut() -> bool) {
+        let end = self.clock.now().after(limit);
+        eventually(|| {
+            self.advance(CLOCK_STEP.min(end.since(self.clock.now())));
+            holds()
+        });
+    }
+
+    /// Advances the clock by `step`, up to `most` times, until `holds`. Waits in between, since a step wakes others: only a timer that was
+    /// armed after a step needs the next one.
+    #[track_caller]
+    pub fn step_until(&self, step: Duration, most: u32, mut holds: impl FnMut() -> bool) {
+        let holds_after_a_step = |_| {
+            self.advance(step);
+            let stepped = Instant::now();
+            while !holds() {
+                if stepped.elapsed() > STEP_WAIT {
+                    return false;
+                }
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+            true
+        };
+        assert!((0..most).any(holds_after_a_step), "waited in vain");
     }
 
     /// Returns the current time in the API's format.

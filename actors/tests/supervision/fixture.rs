@@ -107,7 +107,7 @@ impl Fixture {
             clock: clock.clone(),
             deliveries: DeliveryPool::new(
                 receivers,
-                Duration::from_secs(1),
+                Duration::from_secs(60),
                 &TrustedRoots::default(),
                 lease,
             )
@@ -199,6 +199,14 @@ impl Fixture {
             actor.restarts == before + 1 && actor.status == "restarting"
         })
         .await;
+        self.restart_is_due().await;
+    }
+
+    /// Waits until the project has armed the timer of a restart that is shown.
+    pub async fn restart_is_due(&self) {
+        // It answers after the message with the failure.
+        let project = self.tree.actor(self.project.as_str()).await;
+        project.expect("an open project has an actor");
     }
 
     /// Waits until a rebuilt room has queried the media plane for its participants, so that this is not the call that fails.

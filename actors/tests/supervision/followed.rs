@@ -160,6 +160,7 @@ impl Fixture {
             .child_until(path, |child| child.is_some_and(fallen))
             .await
             .unwrap();
+        self.restart_is_due().await;
         let failure = info.last_failure.as_ref().expect("a failure in its info");
         assert_eq!(failure.at, self.clock.now());
         assert!(

@@ -17,6 +17,14 @@ use super::fixture::{Fixture, run, wait_until};
 const TICK: Duration = Duration::from_secs(5);
 
 impl Fixture {
+    /// Waits until an endpoint's actor has armed the timer of its tick.
+    async fn waits_for_tick(&self, path: &str) {
+        self.child_until(path, |actor| {
+            actor.is_some_and(|actor| !actor.timers.is_empty())
+        })
+        .await;
+    }
+
     async fn deliveries(&self) -> Vec<Delivery> {
         let page = PageRequest {
             limit: 50,
@@ -74,12 +82,7 @@ fn without_a_confirmed_lease_nothing_is_posted_and_no_attempt_is_counted() {
         let path = format!("webhook/{id}");
         fixture.join("stage", "alice").await.unwrap().unwrap();
         for run in 1..=3 {
-            // An actor that waits for its tick has armed its timer.
-            fixture
-                .child_until(&path, |actor| {
-                    actor.is_some_and(|actor| !actor.timers.is_empty())
-                })
-                .await;
+            fixture.waits_for_tick(&path).await;
             fixture.clock.advance(TICK);
             fixture.child_until(&path, |actor| runs(actor) >= run).await;
         }
@@ -92,6 +95,7 @@ fn without_a_confirmed_lease_nothing_is_posted_and_no_attempt_is_counted() {
         );
 
         is_valid.store(true, Ordering::SeqCst);
+        fixture.waits_for_tick(&path).await;
         fixture.clock.advance(TICK);
         let delivered = |delivery: &Delivery| {
             delivery.status == DeliveryStatus::Delivered && delivery.attempts == 1

@@ -105,7 +105,7 @@ const INSERT: &str =
      ON CONFLICT (project_id, identity) DO NOTHING";
 const SELECT_ONE: &str = "SELECT project_id, identity, replacement FROM erasures WHERE project_id = ?1 AND identity = ?2";
 const SELECT_ALL: &str = "SELECT project_id, identity, replacement FROM erasures WHERE created_at <= ?1 ORDER BY created_at, project_id, identity LIMIT ?2";
-/// Not a later erasure of the same identity, which may have begun since a concurrent request completed this one.
+/// Not a later erasure of the same identity, which may have started since a concurrent request completed this one.
 const DELETE: &str =
     "DELETE FROM erasures WHERE project_id = ?1 AND identity = ?2 AND replacement = ?3";
 /// Open sessions are few and have an index of their own, so the identity is compared as an expression, as in lists of sessions.
@@ -190,17 +190,17 @@ impl Erasures {
             .await
     }
 
-    /// Reads up to `limit` erasures of all projects that began at `begun_by` or earlier and are not complete, oldest first.
+    /// Reads up to `limit` erasures of all projects that started at `started_by` or earlier and are not complete, oldest first.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
     pub async fn pending(
         &self,
-        begun_by: Timestamp,
+        started_by: Timestamp,
         limit: u32,
     ) -> Result<Vec<Erasure>, StoreError> {
         self.0
-            .bulk_read(move |sql| sql.many(SELECT_ALL, args![begun_by, limit], erasure))
+            .bulk_read(move |sql| sql.many(SELECT_ALL, args![started_by, limit], erasure))
             .await
     }
 

@@ -45,7 +45,7 @@ pub struct MirroredPacket {
     pub packet: Packet<'static>,
     /// The track's layering when the packet arrived.
     pub layering: Layering,
-    /// Number of the track's layers, of which some may not be sent now.
+    /// Number of the track's layers, including any that are not sent now.
     pub layers: usize,
 }
 

@@ -215,7 +215,7 @@ mod tests {
             stream
         });
         (
-            connect_blocking(&url, &Secret::new("t"), Duration::from_secs(5)),
+            connect_blocking(&url, &Secret::new("t"), Duration::from_secs(60)),
             server.join().unwrap(),
         )
     }
@@ -253,7 +253,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = signal_url(&format!("wss://{}", listener.local_addr().unwrap()));
         let server = std::thread::spawn(move || drop(listener.accept()));
-        let connected = connect_blocking(&url, &Secret::new("t"), Duration::from_secs(5)).map(drop);
+        let connected =
+            connect_blocking(&url, &Secret::new("t"), Duration::from_secs(60)).map(drop);
         assert!(
             matches!(connected, Err(ConnectError::Failed(_))),
             "{connected:?}"

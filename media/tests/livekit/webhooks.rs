@@ -131,11 +131,7 @@ async fn an_event_that_could_not_be_recorded_is_accepted_when_it_is_repeated() {
 #[tokio::test]
 async fn without_a_report_sink_every_event_has_to_be_repeated() {
     let test = TestPlane::new();
-    let unconnected = super::plane(
-        &test.double.url(),
-        &test.double.api_secret,
-        std::time::Duration::from_secs(1),
-    );
+    let unconnected = super::plane(&test.double.url(), &test.double.api_secret, super::AMPLE);
     test.double.join(ROOM, &Joining::participant("alice"));
     let joined = test.double.webhooks().pop().unwrap();
     assert_eq!(

@@ -350,8 +350,9 @@ fn a_closed_clients_queued_messages_are_dropped_and_others_are_served_meanwhile(
             Err(_) => std::thread::yield_now(),
         }
     }
+    let messages = (empty.len() - left.len()) / 4;
     assert!(
-        empty.len() - left.len() > 4 * 10_000,
+        messages > 10_000,
         "the buffers have taken more than is handled meanwhile"
     );
     other.send(fixture.peer(), b"ping");
@@ -360,10 +361,12 @@ fn a_closed_clients_queued_messages_are_dropped_and_others_are_served_meanwhile(
     drop(stream);
     let closed = Instant::now();
     eventually("its allocation ends", || fixture.allocations() == 1);
+    // Half the time in which they would all be handled, at 5,000 a second.
+    let allowed = Duration::from_secs(u64::try_from(messages / 10_000).unwrap());
+    let taken = closed.elapsed();
     assert!(
-        closed.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        closed.elapsed()
+        taken < allowed.max(Duration::from_secs(5)),
+        "{taken:?} for {messages}"
     );
 }
 

@@ -516,15 +516,17 @@ fn a_webhook_endpoint_is_added_and_deleted_and_a_failed_delivery_retried() {
         || app.get("/v1/webhook-deliveries").send().json()["webhook_deliveries"][0].clone();
     // It waits for a tick after the failed attempt of the room's first event.
     eventually(|| {
-        app.advance(std::time::Duration::from_secs(5));
+        app.deliver();
         newest()["attempts"] == 1
     });
     assert!(
         browser.page("/").contains(&receiver.url),
         "a failing receiver is on the overview"
     );
-    app.advance(std::time::Duration::from_secs(65));
-    eventually(|| newest()["status"] == "failed");
+    eventually(|| {
+        app.deliver();
+        newest()["status"] == "failed"
+    });
     assert!(
         browser.page("/").contains(&receiver.url),
         "also when nothing is attempted again"
@@ -537,7 +539,7 @@ fn a_webhook_endpoint_is_added_and_deleted_and_a_failed_delivery_retried() {
         &format!("{own}/deliveries/{}/retry", id.as_str().unwrap()),
         &[],
     );
-    app.advance(std::time::Duration::from_secs(5));
+    app.deliver();
     eventually(|| newest()["status"] == "delivered");
     let others = || {
         app.get("/v1/webhook-deliveries?status=failed")
@@ -554,7 +556,7 @@ fn a_webhook_endpoint_is_added_and_deleted_and_a_failed_delivery_retried() {
             &[],
         );
     }
-    app.advance(std::time::Duration::from_secs(5));
+    app.deliver();
     eventually(|| !browser.page("/").contains(&receiver.url));
     let endpoint =
         app.get("/v1/webhook-endpoints").send().json()["webhook_endpoints"][0]["id"].clone();

@@ -160,12 +160,8 @@ fn only_a_2xx_is_a_delivery() {
 #[test]
 fn a_refused_connection_is_a_failure_without_a_status() {
     let app = TestApp::start();
-    // A port that was free a moment ago.
-    let address = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    app.endpoint(&format!("http://{address}/hook"));
+    // A port that no other test can get.
+    app.endpoint("http://127.0.0.1:9/hook");
     one_event(&app, "standup");
     app.deliver();
     let delivery = the_delivery(&app);

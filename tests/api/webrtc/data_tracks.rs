@@ -148,6 +148,11 @@ impl Call {
 
     /// Checks that a client receives nothing from a sender.
     fn assert_gets_nothing(&mut self, from: usize, sent: &[u8], to: usize) {
+        // Answered by the media worker, which has then handled the commands and packets before.
+        let id = format!("/{}/room/stage", self.app.project);
+        self.wait("the worker follows", |call| {
+            call.app.actors(&id)["media"].is_array()
+        });
         self.run(Duration::from_millis(300));
         let before = self.packets(to).len();
         self.send(from, sent);

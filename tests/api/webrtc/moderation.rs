@@ -40,6 +40,12 @@ impl Call {
             .send()
             .expect(200);
     }
+
+    /// Returns whether the last update of a participant, at a client, says that it is disconnected.
+    fn is_gone(&self, client: usize, identity: &str) -> bool {
+        let gone = proto::participant_info::State::Disconnected;
+        self.clients[client].seen(identity).unwrap().state() == gone
+    }
 }
 
 fn roles() -> serde_json::Value {
@@ -67,12 +73,12 @@ fn a_muted_track_is_silent_and_goes_on_when_it_is_unmuted() {
     mute(&call, true);
     call.assert_silent(2, &track);
     call.assert_receives(2, &other);
-    assert!(
+    call.wait("it is told", |call| {
         call.clients[0]
             .responses
             .iter()
             .any(|response| matches!(response, Response::Mute(mute) if mute.muted))
-    );
+    });
     mute(&call, false);
     call.assert_receives(2, &track);
 }
@@ -86,12 +92,12 @@ fn nothing_of_a_removed_participant_arrives() {
         .expect_empty(204);
     call.assert_silent(2, &track);
     call.assert_receives(2, &other);
+    call.wait("it is told", |call| call.clients[0].left().is_some());
     assert_eq!(
         call.clients[0].left(),
         Some(proto::DisconnectReason::ParticipantRemoved)
     );
-    let gone = proto::participant_info::State::Disconnected;
-    assert_eq!(call.clients[2].seen("alice").unwrap().state(), gone);
+    call.wait("the others are told", |call| call.is_gone(2, "alice"));
 }
 
 /// Proves S-45.
@@ -101,10 +107,11 @@ fn a_role_that_may_not_publish_silences_at_once() {
     call.change_role("alice", "viewer");
     call.assert_silent(2, &track);
     call.assert_receives(2, &other);
-    let responses = &call.clients[0].responses;
-    assert!(responses.iter().any(
-        |response| matches!(response, Response::TrackUnpublished(ended) if ended.track_sid == track)
-    ));
+    call.wait("it is told", |call| {
+        call.clients[0].responses.iter().any(
+            |response| matches!(response, Response::TrackUnpublished(ended) if ended.track_sid == track),
+        )
+    });
 }
 
 /// Proves S-45.
@@ -113,8 +120,7 @@ fn a_participant_that_becomes_hidden_is_neither_heard_nor_seen() {
     let (mut call, [track, _]) = stage(&roles());
     call.change_role("alice", "ghost");
     call.assert_silent(2, &track);
-    let gone = proto::participant_info::State::Disconnected;
-    assert_eq!(call.clients[2].seen("alice").unwrap().state(), gone);
+    call.wait("the others are told", |call| call.is_gone(2, "alice"));
 }
 
 /// Proves S-45.

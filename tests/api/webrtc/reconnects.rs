@@ -65,6 +65,8 @@ fn a_client_that_only_answers_the_pings_of_its_websocket_keeps_it() {
     for _ in 0..15 {
         call.clients[alice].pong();
         call.run(Duration::from_millis(200));
+        // Answered by the thread that reads the WebSocket: otherwise the clock could run on while that thread is delayed.
+        call.sessions();
         call.app.advance(Duration::from_secs(2));
     }
     call.clients[alice].forget_responses();
@@ -134,6 +136,9 @@ fn a_new_join_of_an_identity_is_another_session_and_its_tracks_are_heard() {
     let before = call.speak(first);
     call.assert_receives(bob, &before);
     let second = call.join("alice", "host");
+    call.wait("the first one has left", |call| {
+        call.clients[first].left().is_some()
+    });
     assert_eq!(
         call.clients[first].left(),
         Some(proto::DisconnectReason::DuplicateIdentity)

@@ -615,7 +615,7 @@ fn a_storage_that_hangs_delays_no_upload_of_another_project() {
                 == "running"
         });
     }
-    eventually(|| hanging.held() > 0);
+    eventually(|| hanging.held() == 2);
     let storage = recorded.storage.url();
     recorded.enter_other_project(&storage);
     let id = recorded.record("b.ogg");

@@ -31,7 +31,7 @@ export async function screens(server, browser) {
   const before = await identity();
   await window.locator('#leave').click();
   await ended(window, 'You have left the call.', true);
-  // As the same participant, with the devices as they were. The form, which would open devices beside those of the call, is not offered
+  // As the same participant, with the devices as they were. The form, which would open devices beside the call's, is not offered
   // meanwhile.
   const answer = await hold(window, () => true);
   await window.locator('#rejoin').click();
@@ -90,7 +90,7 @@ export async function late(server, browser) {
   await noAnswer(await openWindow(browser), await linkTo(server, 'late', 'guest'));
 }
 
-// Holds requests for the permissions, as `isHeld` says for each, until the function that this returns is called.
+// Holds requests for the permissions for which `isHeld` returns true, until the function that this returns is called.
 async function hold(window, isHeld) {
   let answer;
   const held = new Promise((resolve) => { answer = resolve; });

@@ -25,12 +25,12 @@ fn start_echo() -> (SocketAddr, Receiver<u8>) {
             let read = read.clone();
             thread::spawn(move || {
                 let mut byte = [0];
-                while stream
-                    .read_exact(&mut byte)
-                    .and_then(|()| stream.write_all(&byte))
-                    .is_ok()
-                {
+                // Reported first, so that the bytes of two connections have the order in which they were sent.
+                while stream.read_exact(&mut byte).is_ok() {
                     read.send(byte[0]).unwrap();
+                    if stream.write_all(&byte).is_err() {
+                        return;
+                    }
                 }
             });
         }

@@ -398,7 +398,7 @@ impl PublishedTrack {
     /// Adopts the layering and the number of layers that the publisher's worker sent with a packet.
     pub fn follow_layering(&mut self, layering: Layering, layers: usize, now: Instant) {
         self.layering = layering;
-        // Includes layers that the publisher has stopped: it sends a layer again only once a receiver here can want it.
+        // Includes layers that the publisher has stopped: it sends a layer again only once a receiver here can request it.
         self.learn_layer(layers.saturating_sub(1), now);
     }
 

@@ -201,7 +201,7 @@ pub async fn record_participants(
                 identity,
                 recording,
             }),
-            // Not about this recording: the others would fail, too. A repeated call also returns those that were started.
+            // Not about this recording: the others would fail, too. A repeated call also returns the started ones.
             Err(error) if concerns_all(&error) => return Err(error),
             Err(error) => result.refused.push(UnrecordedParticipant {
                 identity,

@@ -64,7 +64,7 @@ export class Controls {
     if (this.isOver) throw Object.assign(new Error('the call has ended'), { code: 'no_call' });
   }
 
-  // Releases the devices, including those that open later.
+  // Releases the devices, including any that open later.
   end() {
     this.isOver = true;
     for (const track of this.opened.splice(0)) track.stop();

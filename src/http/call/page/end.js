@@ -32,7 +32,7 @@ export class End {
   }
 
   setJoining(isJoining) {
-    // The form would open devices beside those of the call.
+    // The form would open devices beside the call's.
     for (const id of ['rejoin', 'to-start']) element(id).disabled = isJoining;
     element('end-status').textContent = isJoining ? text('joining') : '';
   }

@@ -49,7 +49,7 @@ let call = null;
 let last = null;
 // The token of an exchange that has led to no call yet, with its code and name. A code may have one use only.
 let unused = null;
-// The values given for the next call, and those that the form has, as texts.
+// The values given for the next call, and the form's, as texts.
 let given = {};
 let expected = '';
 let admitted = '';
@@ -219,7 +219,7 @@ async function setUp({ code, token, url, name, title = '', layout, chat, languag
   if (skipsLobby) lobby.skip();
 }
 
-// Takes the values for the next call. While the user joins, and in a call, they wait for its end.
+// Stores the values for the next call. While the user joins, and in a call, they wait for its end.
 function give(values) {
   given = values;
   if (!call && !isJoining) expect(given);

@@ -8,7 +8,7 @@ const MOST = 3;
 let timer;
 
 export function notice(text) {
-  // In the direction of the page's language, even if it begins with a name in another script.
+  // In the direction of the page's language, even if it starts with a name in another script.
   const shown = make('p', { textContent: text });
   const list = element('notice');
   list.append(shown);

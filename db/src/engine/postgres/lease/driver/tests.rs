@@ -176,7 +176,10 @@ fn a_server_whose_link_is_cut_is_replaced_and_ends_when_it_is_back() {
         proxy.accept();
         first.lost().await;
         assert_eq!(first.state().standing, Standing::Lost { epoch: 1 });
-        assert!(second.check().is_valid());
+        // On a busy machine, a renewal may be late.
+        while !second.check().is_valid() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     });
 }
 
