@@ -41,7 +41,7 @@ impl Call {
             .expect(200);
     }
 
-    /// Returns whether the last update of a participant, at a client, says that it is disconnected.
+    /// Returns whether a client's last update of a participant shows it as disconnected.
     fn is_gone(&self, client: usize, identity: &str) -> bool {
         let gone = proto::participant_info::State::Disconnected;
         self.clients[client].seen(identity).unwrap().state() == gone
