@@ -146,14 +146,10 @@ export class Embedding {
   async connecting(room) {
     const { server } = this;
     const window = await openWindow(this.browser, { complaints: this.complaints });
-    await window.addInitScript(() => {
-      const connected = new Promise((resolve) => { globalThis.connect = resolve; });
-      const real = RTCPeerConnection.prototype.setRemoteDescription;
-      RTCPeerConnection.prototype.setRemoteDescription = async function held(...given) {
-        globalThis.isConnecting = true;
-        await connected;
-        return real.apply(this, given);
-      };
+    // The server's messages, until they are passed on.
+    let held = [];
+    await window.routeWebSocket(/\/rtc/, (page) => {
+      page.connectToServer().onMessage((message) => (held ? held.push(() => page.send(message)) : page.send(message)));
     });
     await window.goto(`${this.site.origin}/`);
     const others = await Promise.all(['bob', 'dan'].map((identity) => server.join(room, identity, 'guest')));
@@ -161,13 +157,14 @@ export class Embedding {
     const frame = await frameOf(window, server.api);
     await until(async () => await frame.locator('[name=name]').inputValue() === 'Ada', 'the name is not used');
     await submit(frame);
-    await until(() => frame.evaluate(() => globalThis.isConnecting), 'the call does not connect');
+    await until(() => held.length > 0, 'the call does not connect');
     await window.evaluate(() => {
       for (const [name, value] of [['layout', 'speaker'], ['chat', 'off'], ['max-tiles', '1'], ['title', 'Somo']]) globalThis.call.setAttribute(name, value);
     });
     // The response comes after the attributes.
     assert.equal(await call(window, 'mute'), 'no_call');
-    await frame.evaluate(() => globalThis.connect());
+    for (const pass of held) pass();
+    held = null;
     await eventOf(window, 'joined');
     assert.equal(await frame.locator('#room-name').innerText(), 'Somo');
     assert.equal(await frame.locator('#chat-button').isVisible(), false, 'there is a chat');

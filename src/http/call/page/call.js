@@ -24,6 +24,8 @@ import { text } from './texts.js';
 import { Timer } from './timer.js';
 
 const { Room, RoomEvent, ConnectionState, DisconnectReason } = LivekitClient;
+// Interval at which the end of the client SDK's attempt to connect is looked for.
+const ATTEMPT_MS = 100;
 const REASONS = {
   [DisconnectReason.CLIENT_INITIATED]: 'left',
   [DisconnectReason.PARTICIPANT_REMOVED]: 'removed',
@@ -51,6 +53,7 @@ export class Call {
   bind() {
     const { room } = this;
     room.on(RoomEvent.ConnectionStateChanged, () => this.showConnection());
+    room.on(RoomEvent.Reconnected, () => this.releaseEvents());
     room.on(RoomEvent.Disconnected, (reason) => this.end(reason));
     room.on(RoomEvent.ParticipantAttributesChanged, (changed, participant) => {
       if ('svc.role' in changed) this.roleChanged(participant);
@@ -58,6 +61,19 @@ export class Call {
     room.on(RoomEvent.ParticipantPermissionsChanged, (_, participant) => {
       if (participant?.isLocal) this.allowData();
     });
+  }
+
+  // After a new connection, the client SDK (2.23) may take a cancelled attempt for one to come, and keep back its events, such as joins and
+  // speakers, for the rest of the call.
+  releaseEvents() {
+    const { engine, state } = this.room;
+    if (state !== ConnectionState.Connected) return;
+    if (engine.attemptingReconnect) {
+      setTimeout(() => this.releaseEvents(), ATTEMPT_MS);
+      return;
+    }
+    engine.reconnectTimeout = undefined;
+    this.room.emitBufferedEvents();
   }
 
   // Known as soon as messages can arrive, which may be before the connection is complete.
