@@ -146,7 +146,7 @@ export class Embedding {
   async connecting(room) {
     const { server } = this;
     const window = await openWindow(this.browser, { complaints: this.complaints });
-    // The server's messages, until they are passed on.
+    // The server's messages, which the page gets later.
     let held = [];
     await window.routeWebSocket(/\/rtc/, (page) => {
       page.connectToServer().onMessage((message) => (held ? held.push(() => page.send(message)) : page.send(message)));
