@@ -181,7 +181,7 @@ def test_the_operations_with_a_key_are_those_of_the_description() -> None:
 
 
 def test_a_repeated_erasure_has_the_key_of_the_first() -> None:
-    report = {
+    report: dict[str, object] = {
         "replacement": "erased-1",
         "changed": dict.fromkeys(["sessions", "role_changes", "codes", "ingresses", "recordings", "bans", "events"], 1),
         "deleted_files": 0,
