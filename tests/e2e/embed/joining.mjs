@@ -147,6 +147,24 @@ function anHourOld(server, token) {
   return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`;
 }
 
+// A request without an answer ends, and the user can try again.
+export async function unanswered(server, browser) {
+  await server.call('POST', '/v1/rooms', { name: 'unanswered' });
+  const window = await openWindow(browser);
+  await window.addInitScript(() => {
+    const { timeout } = AbortSignal;
+    AbortSignal.timeout = (milliseconds) => timeout.call(AbortSignal, milliseconds === 30_000 ? 500 : milliseconds);
+  });
+  await window.route('**/exchange', () => {}, { times: 1 });
+  await window.goto(await linkTo(server, 'unanswered', 'guest'));
+  await until(async () => await window.locator('#join .main').innerText() !== '', 'the page has no texts');
+  await fillIn(window, 'Ada');
+  await window.locator('#join-error', { hasText: /Check your network/ }).waitFor({ timeout: 10_000 });
+  await window.locator('#join .main:enabled').click();
+  await window.locator('#call').waitFor();
+  await window.context().close();
+}
+
 // The server's rate limit refuses a request: the page shows the wait, waits for as long as the response states, and joins.
 export async function tooMany(browser) {
   const server = await Conclave.start({ CONCLAVE_LIMITS__EXCHANGE_PER_SECOND: '1', CONCLAVE_LIMITS__EXCHANGE_BURST: '1' });

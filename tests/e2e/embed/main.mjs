@@ -116,6 +116,7 @@ async function ways(browser, name, folder) {
     await part(`${name}: an upright camera has an upright tile`, () => tiles.portrait(server, browser));
     await part(`${name}: a token that has expired`, () => joining.expired(server, site, browser));
     await part(`${name}: after too many requests the page waits`, () => joining.tooMany(browser));
+    await part(`${name}: a request without an answer`, () => joining.unanswered(server, browser));
     await part(`${name}: a network that blocks media`, () => comfort.blocked(server, browser));
     await part(`${name}: an old browser`, () => comfort.old(server, browser));
     await part(`${name}: a server that stands still`, () => endings.standstill(browser, folder));

@@ -6,14 +6,18 @@ import { CallError } from './errors.js';
 // user decides.
 const LONGEST_WAIT_SECONDS = 30;
 const MOST_WAITS = 5;
+// Longer than the server takes for any request of this page.
+const TIMEOUT_MS = 30_000;
 
 // Sends a request, and again after each wait that the server asks for. `onWait` gets its seconds.
 async function request(method, path, { body, token, onWait = () => {} } = {}) {
   const headers = { ...(body && { 'content-type': 'application/json' }), ...(token && { 'x-svc-room-token': token }) };
   for (let waits = 0; ; waits += 1) {
-    const sent = fetch(path, { method, headers, body: body && JSON.stringify(body) });
+    const sent = fetch(path, { method, headers, body: body && JSON.stringify(body), signal: AbortSignal.timeout?.(TIMEOUT_MS) });
     const response = await sent.catch(() => { throw new CallError('connection_failed'); });
-    const answer = await response.json().catch(() => ({}));
+    // A removal has no body.
+    const answer = await response.json().catch(() => ({ isCut: response.ok && response.status !== 204 }));
+    if (answer.isCut) throw new CallError('connection_failed');
     if (response.ok) return answer;
     const seconds = Number(response.headers.get('retry-after'));
     if (response.status !== 429 || !(seconds > 0 && seconds <= LONGEST_WAIT_SECONDS) || waits === MOST_WAITS) {
