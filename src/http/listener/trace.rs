@@ -1,5 +1,5 @@
-//! The outermost middleware: an id per request, in the response and in log lines; a 500 for a panic; a delay for 429s; `HEAD`; and
-//! bodies in pieces.
+//! The outermost middleware: an id per request, in the response and in log lines; a 500 for a panic; a challenge for 401s; a delay for
+//! 429s; `HEAD`; and bodies in pieces.
 //!
 //! `HEAD` is handled like `GET` of the same path, with the same checks; the response has the same headers and no body (RFC 9110,
 //! section 9.3.2). Operations therefore declare only `GET`.
@@ -11,7 +11,9 @@ use std::time::Duration;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::error::InternalError;
-use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::header::{
+    AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE,
+};
 use actix_web::http::{ConnectionType, Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, HttpRequest};
@@ -75,6 +77,10 @@ pub async fn trace(
         // Boxed, since nearly all requests skip it and would carry the timer's space in their future.
         Box::pin(sleep(REFUSAL_DELAY)).await;
     }
+    if response.status() == StatusCode::UNAUTHORIZED && !is_forwarded {
+        let challenge = challenge(response.request().headers());
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    }
     if log::log_enabled!(log::Level::Debug) {
         let (status, http) = (response.status().as_u16(), response.request());
         log::debug!(request_id = id.to_string().as_str(), status = status; "{} {}", sent_method(http), shown(http));
@@ -90,6 +96,16 @@ pub async fn trace(
 fn must_wait<B>(response: &ServiceResponse<B>) -> bool {
     let is_closed = response.response().head().connection_type() == ConnectionType::Close;
     response.status() == StatusCode::TOO_MANY_REQUESTS && !is_closed
+}
+
+/// Returns the challenge of a 401 (RFC 9110, section 11.6.1, and RFC 6750, section 3). The contract demands the same body for a missing and
+/// for an unknown key, so this header shows which it was.
+fn challenge(sent: &HeaderMap) -> HeaderValue {
+    HeaderValue::from_static(if sent.contains_key(AUTHORIZATION) {
+        r#"Bearer realm="conclave", error="invalid_token""#
+    } else {
+        r#"Bearer realm="conclave", error_description="the request has no Authorization header""#
+    })
 }
 
 /// Marks a resource whose path contains a secret, as its `app_data`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{TestApp, eventually};
+use crate::support::{Request, TestApp, eventually};
 use crate::tools::{conclave, other_project};
 
 #[test]
@@ -33,6 +33,29 @@ fn missing_malformed_and_unknown_keys_all_fail_identically() {
         assert_eq!(answer.json()["error"]["message"], "invalid api key");
         assert_eq!(answer.body, answers[0].body);
     }
+}
+
+/// The body is the same for both, so a developer who forgot the header learns it from the challenge.
+#[test]
+fn the_challenge_of_a_401_says_whether_the_header_was_missing() {
+    let app = TestApp::start();
+    for path in ["/v1/rooms", "/ext/v1/rooms/live"] {
+        let challenge = |request: Request| {
+            let refused = request.send();
+            refused.expect_error(401, "unauthorized", None);
+            refused.headers["www-authenticate"].clone()
+        };
+        assert_eq!(
+            challenge(app.get(path).anonymous()),
+            r#"Bearer realm="conclave", error_description="the request has no Authorization header""#
+        );
+        assert_eq!(
+            challenge(app.get(path).bearer("unknown")),
+            r#"Bearer realm="conclave", error="invalid_token""#
+        );
+    }
+    let found = app.get("/v1/rooms").send();
+    assert!(!found.headers.contains_key("www-authenticate"));
 }
 
 #[test]
