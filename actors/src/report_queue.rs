@@ -228,17 +228,18 @@ impl RoomQueue {
 }
 
 impl ReportQueues {
-    /// Appends a report to its room's queue.
-    pub(crate) fn push(&self, report: Report, answer: ReplySender) -> PushOutcome {
+    /// Appends reports to their rooms' queues, with nothing in between. Returns the room and the outcome of each.
+    pub(crate) fn push_all(
+        &self,
+        reports: Vec<(Report, ReplySender)>,
+    ) -> Vec<(NamespacedRoom, PushOutcome)> {
         let mut queues = self.0.lock();
-        // The name is cloned only for a room without a queue.
-        if let Some(queue) = queues.get_mut(&report.room) {
-            return queue.push(report, answer);
-        }
-        queues
-            .entry(report.room.clone())
-            .or_default()
-            .push(report, answer)
+        let push = |(report, answer): (Report, ReplySender)| {
+            let room = report.room.clone();
+            let outcome = queues.entry(room.clone()).or_default().push(report, answer);
+            (room, outcome)
+        };
+        reports.into_iter().map(push).collect()
     }
 
     /// Marks the end of a room's queue, for a message that has to stay behind the reports. Returns the mark's number.
@@ -459,14 +460,19 @@ mod tests {
 
     type Result = oneshot::Receiver<std::result::Result<(), ReportError>>;
 
-    fn push(queues: &ReportQueues, event: MediaEvent) -> (PushOutcome, Result) {
-        let (answer, result) = oneshot::channel();
-        let report = Report {
+    fn report(event: MediaEvent) -> Report {
+        Report {
             room: room(),
             at: Timestamp::from_millis(0),
             event,
-        };
-        (queues.push(report, answer), result)
+        }
+    }
+
+    fn push(queues: &ReportQueues, event: MediaEvent) -> (PushOutcome, Result) {
+        let (answer, result) = oneshot::channel();
+        let report = report(event);
+        let mut outcomes = queues.push_all(vec![(report, answer)]);
+        (outcomes.remove(0).1, result)
     }
 
     fn take(queues: &ReportQueues) -> Option<MediaEvent> {
@@ -476,6 +482,23 @@ mod tests {
             waiting.replies.send(Ok(()));
             event
         })
+    }
+
+    #[test]
+    fn whoever_takes_the_first_report_of_a_change_finds_the_others_queued() {
+        for _ in 0..200 {
+            let queues = ReportQueues::default();
+            let taker = queues.clone();
+            let taken = std::thread::spawn(move || {
+                while taker.take(&room(), |_, _| true).is_none() {
+                    std::thread::yield_now();
+                }
+                taker.is_waiting(&room())
+            });
+            let change = ["alice", "bob"].map(|name| (report(left(name)), oneshot::channel().0));
+            queues.push_all(change.into());
+            assert!(taken.join().unwrap(), "the second one is not queued");
+        }
     }
 
     #[test]

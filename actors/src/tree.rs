@@ -484,23 +484,25 @@ impl Tree {
         let _ = self.projects.cast_through_root(project, deleted);
     }
 
-    /// Queues a report for its room's actor.
-    fn queue(&self, report: Report, answer: oneshot::Sender<Result<(), ReportError>>) {
-        let (reports, room) = (&self.context.reports, report.room.clone());
-        match reports.push(report, answer) {
-            PushOutcome::Waits => {}
-            PushOutcome::NeedsTicket => {
-                let (project, name) = room.split();
-                // Fails if the tree has stopped. Then no queued report would be handled.
-                if !self.projects.cast(project, ProjectMsg::Reports(name)) {
-                    reports.clear();
+    /// Queues reports for their rooms' actors, with nothing in between.
+    fn queue(&self, reports: Vec<(Report, oneshot::Sender<Result<(), ReportError>>)>) {
+        let queues = &self.context.reports;
+        for (room, outcome) in queues.push_all(reports) {
+            match outcome {
+                PushOutcome::Waits => {}
+                PushOutcome::NeedsTicket => {
+                    let (project, name) = room.split();
+                    // Fails if the tree has stopped. Then no queued report would be handled.
+                    if !self.projects.cast(project, ProjectMsg::Reports(name)) {
+                        queues.clear();
+                    }
                 }
-            }
-            PushOutcome::Refused(flooder) => {
-                self.context.metrics.reports_refused.inc();
-                // Removed here, and not by an actor, behind whose messages the removal would wait.
-                if let Some(sid) = flooder {
-                    self.flooders.remove(room, sid);
+                PushOutcome::Refused(flooder) => {
+                    self.context.metrics.reports_refused.inc();
+                    // Removed here, and not by an actor, behind whose messages the removal would wait.
+                    if let Some(sid) = flooder {
+                        self.flooders.remove(room, sid);
+                    }
                 }
             }
         }
@@ -539,17 +541,26 @@ impl Tree {
 
 impl ReportSink for Tree {
     fn report(&self, report: Report) -> ReportReply {
-        let (answer, result) = oneshot::channel();
+        self.report_all(vec![report]).remove(0)
+    }
+
+    fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
         // If the tree has stopped, the reply channel is dropped, which the media plane reads as unavailable.
-        // These are about objects with an actor of their own, so they do not wait in the room's queue.
-        if matches!(report.event, MediaEvent::Egress(_) | MediaEvent::Ingress(_)) {
-            let _ = self
-                .projects
-                .root()
-                .cast(SystemMsg::FollowedReport { report, answer });
-        } else {
-            self.queue(report, answer);
+        let (mut queued, mut results) = (Vec::new(), Vec::new());
+        for report in reports {
+            let (answer, result) = oneshot::channel();
+            results.push(result);
+            // These are about objects with an actor of their own, so they do not wait in the room's queue.
+            if matches!(report.event, MediaEvent::Egress(_) | MediaEvent::Ingress(_)) {
+                let _ = self
+                    .projects
+                    .root()
+                    .cast(SystemMsg::FollowedReport { report, answer });
+            } else {
+                queued.push((report, answer));
+            }
         }
-        result
+        self.queue(queued);
+        results
     }
 }

@@ -126,7 +126,7 @@ mod tests {
             at: Timestamp::from_millis(0),
             event,
         };
-        order.queues.push(report, answer);
+        order.queues.push_all(vec![(report, answer)]);
         result
     }
 

@@ -140,6 +140,13 @@ pub trait ReportSink: Send + Sync + 'static {
     /// Accepts a report without blocking. Reports for one room are handled in the order of these calls. So a plane
     /// calls this while it holds the lock that orders its events, and awaits the reply after it has released the lock.
     fn report(&self, report: Report) -> ReportReply;
+
+    /// Accepts the reports about one change, like [`Self::report`] for each. The control plane gets them at once, so that nothing happens
+    /// between them: a room does not end between the leave of a replaced participant and the join of its successor.
+    fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
+        let report = |report| self.report(report);
+        reports.into_iter().map(report).collect()
+    }
 }
 
 /// Accepts reports for a control plane that starts after the media plane. The control plane owns the media plane; this
@@ -162,6 +169,13 @@ impl ReportSink for ReportInlet {
             Some(sink) => sink.report(report),
             // Dropping the sender counts as `ReportError::Unavailable`.
             None => oneshot::channel().1,
+        }
+    }
+
+    fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
+        match self.0.get().and_then(Weak::upgrade) {
+            Some(sink) => sink.report_all(reports),
+            None => reports.iter().map(|_| oneshot::channel().1).collect(),
         }
     }
 }

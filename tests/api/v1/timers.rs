@@ -110,6 +110,19 @@ fn a_room_that_ends_after_its_timeout_reports_only_its_end() {
 }
 
 #[test]
+fn a_timeout_of_zero_does_not_end_a_room_whose_only_participant_is_replaced() {
+    let app = TestApp::start();
+    room(&app, "brief", 0);
+    let mut sid = String::new();
+    for _ in 0..50 {
+        sid = app.join("brief", "alice", "host");
+    }
+    assert_eq!(status(&app, "brief"), "open");
+    app.leave(&sid, true);
+    eventually(|| status(&app, "brief") == "ended");
+}
+
+#[test]
 fn a_restart_keeps_the_deadline() {
     let app = TestApp::start();
     room(&app, "standup", 60);

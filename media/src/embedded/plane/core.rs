@@ -113,10 +113,7 @@ impl PlaneCore {
             .take_effects()
             .into_iter()
             .for_each(|effect| self.carry_out(room, effect));
-        let replies = reports
-            .into_iter()
-            .map(|report| self.send(report))
-            .collect();
+        let replies = self.send(reports);
         // The call may have set an earlier deadline, or emptied the room. Both are checked under the same lock.
         self.watch_deadlines(room, state);
         self.rooms.close_if_unused(room, state);
@@ -141,16 +138,24 @@ impl PlaneCore {
         }
     }
 
-    /// Sends a report. A dropped one looks accepted to its sender.
-    fn send(&self, report: Report) -> ReportReply {
-        if !self.faults.take_drop() {
-            return self.sink.report(report);
+    /// Sends the reports of a call. A dropped one looks accepted to its sender.
+    fn send(&self, mut reports: Vec<Report>) -> Vec<ReportReply> {
+        if reports.is_empty() {
+            return Vec::new();
         }
-        // Simulates a report that was lost on its way, for tests of reconciliation.
-        let (sender, reply) = oneshot::channel();
-        // Cannot fail: the receiver is returned below.
-        let _ = sender.send(Ok(()));
-        reply
+        let all = reports.len();
+        // Simulates reports that were lost on their way, for tests of reconciliation.
+        reports.retain(|_| !self.faults.take_drop());
+        let dropped = (reports.len()..all).map(|_| {
+            let (sender, reply) = oneshot::channel();
+            // Cannot fail: the receiver is returned below.
+            let _ = sender.send(Ok(()));
+            reply
+        });
+        let dropped: Vec<_> = dropped.collect();
+        // A join's reply is the last one. Reports are dropped from the first one on, so the dropped ones' replies come first.
+        let sent = self.sink.report_all(reports);
+        dropped.into_iter().chain(sent).collect()
     }
 
     /// Spawns a task that waits for the room's deadlines, if there is a deadline and no such task.
