@@ -546,21 +546,23 @@ impl ReportSink for Tree {
 
     fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
         // If the tree has stopped, the reply channel is dropped, which the media plane reads as unavailable.
-        let (mut queued, mut results) = (Vec::new(), Vec::new());
+        let (mut queued, mut followed, mut results) = (Vec::new(), Vec::new(), Vec::new());
         for report in reports {
             let (answer, result) = oneshot::channel();
             results.push(result);
-            // These are about objects with an actor of their own, so they do not wait in the room's queue.
-            if matches!(report.event, MediaEvent::Egress(_) | MediaEvent::Ingress(_)) {
-                let _ = self
-                    .projects
-                    .root()
-                    .cast(SystemMsg::FollowedReport { report, answer });
-            } else {
-                queued.push((report, answer));
+            match report.event {
+                // These are about objects with an actor of their own, so they do not wait in the room's queue.
+                MediaEvent::Egress(_) | MediaEvent::Ingress(_) => {
+                    followed.push(SystemMsg::FollowedReport { report, answer });
+                }
+                _ => queued.push((report, answer)),
             }
         }
+        // First, since an encoder's state follows from its tracks.
         self.queue(queued);
+        for message in followed {
+            let _ = self.projects.root().cast(message);
+        }
         results
     }
 }
