@@ -104,6 +104,15 @@ pub(crate) enum PushOutcome {
     Refused(Option<ParticipantSid>),
 }
 
+/// Outcome of a push of several reports.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct PushOutcomes {
+    /// Whether a ticket has to be sent.
+    pub needs_ticket: bool,
+    /// An entry for each refused report, with the participant to remove, the first time.
+    pub refused: Vec<Option<ParticipantSid>>,
+}
+
 #[derive(Default)]
 struct RoomQueue {
     next: u64,
@@ -228,18 +237,26 @@ impl RoomQueue {
 }
 
 impl ReportQueues {
-    /// Appends reports to their rooms' queues, with nothing in between. Returns the room and the outcome of each.
+    /// Appends reports to a room's queue, with nothing in between.
     pub(crate) fn push_all(
         &self,
-        reports: Vec<(Report, ReplySender)>,
-    ) -> Vec<(NamespacedRoom, PushOutcome)> {
-        let mut queues = self.0.lock();
-        let push = |(report, answer): (Report, ReplySender)| {
-            let room = report.room.clone();
-            let outcome = queues.entry(room.clone()).or_default().push(report, answer);
-            (room, outcome)
-        };
-        reports.into_iter().map(push).collect()
+        room: &NamespacedRoom,
+        reports: impl Iterator<Item = (Report, ReplySender)>,
+    ) -> PushOutcomes {
+        let (mut queues, mut outcomes) = (self.0.lock(), PushOutcomes::default());
+        for (report, answer) in reports {
+            // The name is cloned only for a room without a queue.
+            let outcome = match queues.get_mut(room) {
+                Some(queue) => queue.push(report, answer),
+                None => queues.entry(room.clone()).or_default().push(report, answer),
+            };
+            match outcome {
+                PushOutcome::Waits => {}
+                PushOutcome::NeedsTicket => outcomes.needs_ticket = true,
+                PushOutcome::Refused(flooder) => outcomes.refused.push(flooder),
+            }
+        }
+        outcomes
     }
 
     /// Marks the end of a room's queue, for a message that has to stay behind the reports. Returns the mark's number.
@@ -471,8 +488,13 @@ mod tests {
     fn push(queues: &ReportQueues, event: MediaEvent) -> (PushOutcome, Result) {
         let (answer, result) = oneshot::channel();
         let report = report(event);
-        let mut outcomes = queues.push_all(vec![(report, answer)]);
-        (outcomes.remove(0).1, result)
+        let mut outcome = queues.push_all(&room(), [(report, answer)].into_iter());
+        let pushed = match outcome.refused.pop() {
+            Some(flooder) => PushOutcome::Refused(flooder),
+            None if outcome.needs_ticket => PushOutcome::NeedsTicket,
+            None => PushOutcome::Waits,
+        };
+        (pushed, result)
     }
 
     fn take(queues: &ReportQueues) -> Option<MediaEvent> {
@@ -496,7 +518,7 @@ mod tests {
                 taker.is_waiting(&room())
             });
             let change = ["alice", "bob"].map(|name| (report(left(name)), oneshot::channel().0));
-            queues.push_all(change.into());
+            queues.push_all(&room(), change.into_iter());
             assert!(taken.join().unwrap(), "the second one is not queued");
         }
     }

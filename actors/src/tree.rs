@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conclave_db::{NewBan, NewRoom, PutBan};
 use conclave_media::{
-    MediaEvent, MediaPlane, MuteOutcome, Report, ReportError, ReportReply, ReportSink, ServerData,
+    MediaEvent, MediaPlane, MuteOutcome, Report, ReportReply, ReportSink, ServerData,
 };
 use conclave_model::egress::{Egress, EgressPlan};
 use conclave_model::idempotency::ResponseRecorder;
@@ -29,7 +29,7 @@ use crate::mailbox::Mailbox;
 use crate::project::{CreateIngressRequest, ProjectMsg};
 use crate::registry::{ActorRegistry, ActorStatus};
 use crate::relay::EventRelay;
-use crate::report_queue::{Flooders, PushOutcome, ReportQueues};
+use crate::report_queue::{Flooders, PushOutcomes, ReportQueues};
 use crate::room::{ChangeRoleRequest, MuteTrackRequest, RoomMsg};
 use crate::system::{ProjectMailboxes, ProjectRoute, SystemActor, SystemMsg};
 use crate::webhook_endpoint::{RotateSecretRequest, WebhookEndpointMsg, WebhookEndpointReply};
@@ -484,30 +484,6 @@ impl Tree {
         let _ = self.projects.cast_through_root(project, deleted);
     }
 
-    /// Queues reports for their rooms' actors, with nothing in between.
-    fn queue(&self, reports: Vec<(Report, oneshot::Sender<Result<(), ReportError>>)>) {
-        let queues = &self.context.reports;
-        for (room, outcome) in queues.push_all(reports) {
-            match outcome {
-                PushOutcome::Waits => {}
-                PushOutcome::NeedsTicket => {
-                    let (project, name) = room.split();
-                    // Fails if the tree has stopped. Then no queued report would be handled.
-                    if !self.projects.cast(project, ProjectMsg::Reports(name)) {
-                        queues.clear();
-                    }
-                }
-                PushOutcome::Refused(flooder) => {
-                    self.context.metrics.reports_refused.inc();
-                    // Removed here, and not by an actor, behind whose messages the removal would wait.
-                    if let Some(sid) = flooder {
-                        self.flooders.remove(room, sid);
-                    }
-                }
-            }
-        }
-    }
-
     async fn call_room<T, F>(
         &self,
         project: ProjectId,
@@ -545,21 +521,43 @@ impl ReportSink for Tree {
     }
 
     fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
+        let Some(room) = reports.first().map(|report| report.room.clone()) else {
+            return Vec::new();
+        };
         // If the tree has stopped, the reply channel is dropped, which the media plane reads as unavailable.
-        let (mut queued, mut followed, mut results) = (Vec::new(), Vec::new(), Vec::new());
-        for report in reports {
+        let (mut followed, mut results) = (Vec::new(), Vec::with_capacity(reports.len()));
+        let queued = reports.into_iter().filter_map(|report| {
             let (answer, result) = oneshot::channel();
             results.push(result);
             match report.event {
                 // These are about objects with an actor of their own, so they do not wait in the room's queue.
                 MediaEvent::Egress(_) | MediaEvent::Ingress(_) => {
                     followed.push(SystemMsg::FollowedReport { report, answer });
+                    None
                 }
-                _ => queued.push((report, answer)),
+                _ => Some((report, answer)),
+            }
+        });
+        let queues = &self.context.reports;
+        let PushOutcomes {
+            needs_ticket,
+            refused,
+        } = queues.push_all(&room, queued);
+        if needs_ticket {
+            let (project, name) = room.split();
+            // Fails if the tree has stopped. Then no queued report would be handled.
+            if !self.projects.cast(project, ProjectMsg::Reports(name)) {
+                queues.clear();
             }
         }
-        // First, since an encoder's state follows from its tracks.
-        self.queue(queued);
+        for flooder in refused {
+            self.context.metrics.reports_refused.inc();
+            // Removed here, and not by an actor, behind whose messages the removal would wait.
+            if let Some(sid) = flooder {
+                self.flooders.remove(room.clone(), sid);
+            }
+        }
+        // Last, since an encoder's state follows from its tracks.
         for message in followed {
             let _ = self.projects.root().cast(message);
         }

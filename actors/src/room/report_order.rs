@@ -126,7 +126,8 @@ mod tests {
             at: Timestamp::from_millis(0),
             event,
         };
-        order.queues.push_all(vec![(report, answer)]);
+        let room = report.room.clone();
+        order.queues.push_all(&room, [(report, answer)].into_iter());
         result
     }
 

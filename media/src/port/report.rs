@@ -141,7 +141,7 @@ pub trait ReportSink: Send + Sync + 'static {
     /// calls this while it holds the lock that orders its events, and awaits the reply after it has released the lock.
     fn report(&self, report: Report) -> ReportReply;
 
-    /// Accepts the reports about one change, like [`Self::report`] for each. The control plane gets them at once, so that nothing happens
+    /// Accepts the reports about one change of one room, like [`Self::report`] for each. The control plane gets them at once, so that nothing happens
     /// between them: a room does not end between the leave of a replaced participant and the join of its successor.
     fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
         let report = |report| self.report(report);

@@ -152,6 +152,9 @@ impl PlaneCore {
             let _ = sender.send(Ok(()));
             reply
         });
+        if reports.len() == all {
+            return self.sink.report_all(reports);
+        }
         let dropped: Vec<_> = dropped.collect();
         // A join's reply is the last one. Reports are dropped from the first one on, so the dropped ones' replies come first.
         let sent = self.sink.report_all(reports);
