@@ -8,7 +8,7 @@ use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 use str0m::channel::ChannelId;
 
 use super::roster::{Peer, Room};
-use super::shared_room::{BufferedCommand, Neighbour};
+use super::shared_room::{BufferedCommand, Neighbour, SharedRoom};
 use super::{Worker, data_tracks};
 use crate::command::{PeerCommand, ServerMessage};
 use crate::data::{self, BYTES_TO_WAIT_FOR, DATA_TRACK, Message, Routed, Sender};
@@ -188,17 +188,9 @@ impl Worker {
         let Some(sid) = self.roster.get(sender).map(|peer| &peer.info.sid) else {
             return;
         };
-        let mirrors = || shared.mirrors().filter_map(|key| self.roster.get(key));
-        let has_receivers = |neighbour: &Neighbour| {
-            let worker = neighbour.worker();
-            let mut there = mirrors().filter(|peer| peer.home() == Some(worker));
-            let is_for = |peer: &Peer| {
-                let (identity, sid) = (peer.info.identity.as_str(), peer.info.sid.as_str());
-                routed.to.include(identity, sid)
-            };
-            // By far most messages are for everyone, so the first mirror found there ends the search. Participants that
-            // are not known yet may be among the receivers.
-            !neighbour.is_known() || there.any(is_for)
+        let is_for = |peer: &Peer| {
+            let (identity, sid) = (peer.info.identity.as_str(), peer.info.sid.as_str());
+            routed.to.include(identity, sid)
         };
         // Reliable messages are lost only beyond the limit that applies to a slow receiver as well.
         let (most, reason) = match kind {
@@ -212,7 +204,7 @@ impl Worker {
         };
         let (mut reached, mut lost) = (Vec::new(), 0);
         for neighbour in shared.neighbours() {
-            if !has_receivers(neighbour) {
+            if !self.may_reach(shared, neighbour, is_for) {
                 continue;
             }
             if neighbour.outgoing().add(routed.message.len(), most) {
@@ -383,6 +375,19 @@ impl Worker {
         }
     }
 
+    /// Returns whether another worker may have participants for which `is_for` returns true: it has one, or its participants
+    /// are not all known yet. Most messages are for everyone, so the first mirror found there ends the search.
+    fn may_reach(
+        &self,
+        shared: &SharedRoom,
+        neighbour: &Neighbour,
+        is_for: impl Fn(&Peer) -> bool,
+    ) -> bool {
+        let mirrors = shared.mirrors().filter_map(|key| self.roster.get(key));
+        let mut there = mirrors.filter(|peer| peer.home() == Some(neighbour.worker()));
+        !neighbour.is_known() || there.any(is_for)
+    }
+
     /// Sends a packet to the room's other workers, once to each, if its publisher is on this worker.
     fn forward_data_to_neighbours(&mut self, publisher: PeerKey, packet: &[u8]) {
         let Some(peer) = self.roster.get(publisher).filter(|peer| peer.is_here()) else {
@@ -396,13 +401,9 @@ impl Worker {
             publisher: peer.info.sid.clone(),
             packet: packet.into(),
         };
-        let mirrors = || shared.mirrors().filter_map(|key| self.roster.get(key));
-        let has_members = |neighbour: &&Neighbour| {
-            let mut there = mirrors().filter(|peer| peer.home() == Some(neighbour.worker()));
-            !neighbour.is_known() || there.next().is_some()
-        };
         let has_room =
             |neighbour: &&Neighbour| neighbour.outgoing().add(packet.len(), BYTES_TO_WAIT_FOR);
+        let has_members = |neighbour: &&Neighbour| self.may_reach(shared, neighbour, |_| true);
         let neighbours = shared.neighbours().filter(has_members);
         let (reached, lost): (Vec<_>, Vec<_>) = neighbours.partition(has_room);
         let reached: Vec<_> = reached.into_iter().map(Neighbour::worker).collect();
