@@ -95,7 +95,7 @@ pub(crate) struct TakenEntry {
 
 /// Outcome of a push.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum PushOutcome {
+enum PushOutcome {
     /// Queued. A ticket is already on its way.
     Waits,
     /// Queued, and a ticket has to be sent.

@@ -516,10 +516,6 @@ impl Tree {
 }
 
 impl ReportSink for Tree {
-    fn report(&self, report: Report) -> ReportReply {
-        self.report_all(vec![report]).remove(0)
-    }
-
     fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
         let Some(room) = reports.first().map(|report| report.room.clone()) else {
             return Vec::new();

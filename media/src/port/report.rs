@@ -137,15 +137,15 @@ pub type ReportReply = oneshot::Receiver<Result<(), ReportError>>;
 
 /// Receiver of a media plane's reports.
 pub trait ReportSink: Send + Sync + 'static {
-    /// Accepts a report without blocking. Reports for one room are handled in the order of these calls. So a plane
-    /// calls this while it holds the lock that orders its events, and awaits the reply after it has released the lock.
-    fn report(&self, report: Report) -> ReportReply;
+    /// Accepts the reports about one change of one room, without blocking. The control plane gets them at once, so that nothing happens
+    /// between them: a room does not end between the leave of a replaced participant and the join of its successor. Reports for one room are
+    /// handled in the order of these calls. So a plane calls this while it holds the lock that orders its events, and awaits the replies
+    /// after it has released the lock.
+    fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply>;
 
-    /// Accepts the reports about one change of one room, like [`Self::report`] for each. The control plane gets them at once, so that nothing happens
-    /// between them: a room does not end between the leave of a replaced participant and the join of its successor.
-    fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
-        let report = |report| self.report(report);
-        reports.into_iter().map(report).collect()
+    /// Accepts a single report, like [`Self::report_all`].
+    fn report(&self, report: Report) -> ReportReply {
+        self.report_all(vec![report]).remove(0)
     }
 }
 
@@ -164,17 +164,10 @@ impl ReportInlet {
 }
 
 impl ReportSink for ReportInlet {
-    fn report(&self, report: Report) -> ReportReply {
-        match self.0.get().and_then(Weak::upgrade) {
-            Some(sink) => sink.report(report),
-            // Dropping the sender counts as `ReportError::Unavailable`.
-            None => oneshot::channel().1,
-        }
-    }
-
     fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
         match self.0.get().and_then(Weak::upgrade) {
             Some(sink) => sink.report_all(reports),
+            // Dropping the sender counts as `ReportError::Unavailable`.
             None => reports.iter().map(|_| oneshot::channel().1).collect(),
         }
     }

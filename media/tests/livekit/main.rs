@@ -140,12 +140,15 @@ impl RecordingSink {
 }
 
 impl ReportSink for RecordingSink {
-    fn report(&self, report: Report) -> ReportReply {
-        let (sender, answer) = oneshot::channel();
-        let error = self.errors.lock().unwrap().pop_front();
-        self.reports.lock().unwrap().push(report);
-        sender.send(error.map_or(Ok(()), Err)).unwrap();
-        answer
+    fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
+        let record = |report| {
+            let (sender, answer) = oneshot::channel();
+            let error = self.errors.lock().unwrap().pop_front();
+            self.reports.lock().unwrap().push(report);
+            sender.send(error.map_or(Ok(()), Err)).unwrap();
+            answer
+        };
+        reports.into_iter().map(record).collect()
     }
 }
 

@@ -55,11 +55,14 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
 struct Sink(Mutex<Vec<Report>>);
 
 impl ReportSink for Sink {
-    fn report(&self, report: Report) -> ReportReply {
-        let (sender, answer) = tokio::sync::oneshot::channel();
-        let _ = sender.send(Err(ReportError::UnknownRoom));
-        self.0.lock().unwrap().push(report);
-        answer
+    fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
+        let refuse = |report| {
+            let (sender, answer) = tokio::sync::oneshot::channel();
+            let _ = sender.send(Err(ReportError::UnknownRoom));
+            self.0.lock().unwrap().push(report);
+            answer
+        };
+        reports.into_iter().map(refuse).collect()
     }
 }
 

@@ -140,9 +140,6 @@ impl PlaneCore {
 
     /// Sends the reports of a call. A dropped one looks accepted to its sender.
     fn send(&self, mut reports: Vec<Report>) -> Vec<ReportReply> {
-        if reports.is_empty() {
-            return Vec::new();
-        }
         let all = reports.len();
         // Simulates reports that were lost on their way, for tests of reconciliation.
         reports.retain(|_| !self.faults.take_drop());
@@ -152,13 +149,10 @@ impl PlaneCore {
             let _ = sender.send(Ok(()));
             reply
         });
-        if reports.len() == all {
-            return self.sink.report_all(reports);
-        }
-        let dropped: Vec<_> = dropped.collect();
-        // A join's reply is the last one. Reports are dropped from the first one on, so the dropped ones' replies come first.
-        let sent = self.sink.report_all(reports);
-        dropped.into_iter().chain(sent).collect()
+        let mut replies = self.sink.report_all(reports);
+        // Reports are dropped from the first one on, and a join's reply is the last one.
+        replies.splice(0..0, dropped);
+        replies
     }
 
     /// Spawns a task that waits for the room's deadlines, if there is a deadline and no such task.

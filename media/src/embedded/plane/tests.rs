@@ -25,10 +25,13 @@ const WAIT_LIMIT: Duration = Duration::from_secs(60);
 struct Accept;
 
 impl ReportSink for Accept {
-    fn report(&self, _: Report) -> ReportReply {
-        let (sender, answer) = oneshot::channel();
-        let _ = sender.send(Ok(()));
-        answer
+    fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
+        let accept = |_| {
+            let (sender, answer) = oneshot::channel();
+            let _ = sender.send(Ok(()));
+            answer
+        };
+        reports.into_iter().map(accept).collect()
     }
 }
 
@@ -46,10 +49,13 @@ impl Hold {
 }
 
 impl ReportSink for Hold {
-    fn report(&self, _: Report) -> ReportReply {
-        let (sender, answer) = oneshot::channel();
-        self.0.lock().push(sender);
-        answer
+    fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
+        let hold = |_| {
+            let (sender, answer) = oneshot::channel();
+            self.0.lock().push(sender);
+            answer
+        };
+        reports.into_iter().map(hold).collect()
     }
 }
 

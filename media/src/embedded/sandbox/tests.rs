@@ -42,16 +42,19 @@ impl FakeSink {
 }
 
 impl ReportSink for FakeSink {
-    fn report(&self, report: Report) -> ReportReply {
-        let (answer, receiver) = oneshot::channel();
-        self.reports.lock().unwrap().push(report);
-        if let Some(held) = self.held.lock().unwrap().as_mut() {
-            held.push(answer);
-        } else {
-            let error = self.errors.lock().unwrap().pop_front();
-            let _ = answer.send(error.map_or(Ok(()), Err));
-        }
-        receiver
+    fn report_all(&self, reports: Vec<Report>) -> Vec<ReportReply> {
+        let accept = |report| {
+            let (answer, receiver) = oneshot::channel();
+            self.reports.lock().unwrap().push(report);
+            if let Some(held) = self.held.lock().unwrap().as_mut() {
+                held.push(answer);
+            } else {
+                let error = self.errors.lock().unwrap().pop_front();
+                let _ = answer.send(error.map_or(Ok(()), Err));
+            }
+            receiver
+        };
+        reports.into_iter().map(accept).collect()
     }
 }
 
