@@ -7,9 +7,10 @@ use livekit_double::Fault;
 use serde_json::{Value, json};
 
 use crate::livekit::livekit;
-use crate::support::{FakeBilling, Receiver, Response, TestApp, eventually};
+use crate::support::{FakeBilling, Receiver, Response, TestApp};
 use crate::tools::{
-    conclave, default_template, exchange, other_project, parsed, repeat_ban, room_on, template,
+    answered, conclave, default_template, exchange, other_project, parsed, repeat_ban, room_on,
+    template,
 };
 use crate::webrtc::whip::ConnectedEncoder;
 
@@ -357,13 +358,7 @@ fn request_timeout(_: &TestApp) -> Response {
         "POST /v1/rooms HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Length: 2\r\n\r\n{{",
         app.key
     );
-    // A client that is delayed between its connection and its head gets no answer.
-    let mut answer = String::new();
-    eventually(|| {
-        answer = exchange(&app, head.as_bytes());
-        !answer.is_empty()
-    });
-    parsed(&answer)
+    parsed(&answered(|| exchange(&app, head.as_bytes())))
 }
 
 fn room_exists(app: &TestApp) -> Response {

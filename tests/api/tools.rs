@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use crate::support::{Request, Response, TestApp, WAIT_LIMIT};
+use crate::support::{Request, Response, TestApp, WAIT_LIMIT, eventually};
 
 /// A template id that does not exist.
 pub const NO_TEMPLATE: &str = "tpl_000000000000";
@@ -131,6 +131,16 @@ pub fn room_on(app: &TestApp, name: &str, template: &str) -> Value {
         .json(json!({"name": name, "template_id": template}))
         .send()
         .expect(201)
+}
+
+/// Returns a response that is not empty. A client that is delayed between its connection and its head gets none, and asks again.
+pub fn answered(mut ask: impl FnMut() -> String) -> String {
+    let mut answer = String::new();
+    eventually(|| {
+        answer = ask();
+        !answer.is_empty()
+    });
+    answer
 }
 
 /// Bans as many other identities, `also-1` and so on, from a room with one ban, in the same terms.

@@ -79,24 +79,32 @@ fn project_waits_for_itself() -> bool {
     true
 }
 
+/// Makes requests while another one of the project runs, which waits for the database. Returns nothing if they took longer than the five
+/// seconds for which it waits.
+fn beside_a_running_request<T>(app: &TestApp, requests: impl FnOnce() -> T) -> Option<T> {
+    let lock = app.records().lock();
+    let (created, made) = thread::scope(|scope| {
+        let running = scope.spawn(|| app.post("/v1/rooms").json(json!({"name": "a"})).send());
+        eventually(|| admitted(app, "running", 1) || running.is_finished());
+        let made = requests();
+        drop(lock);
+        (running.join().unwrap(), made)
+    });
+    if created.status == 503 {
+        return None;
+    }
+    created.expect(201);
+    Some(made)
+}
+
 /// Proves R-20.
 #[test]
 fn a_request_that_has_waited_for_a_second_is_refused() {
-    // The running request waits for the database for five seconds at most.
     eventually(|| {
         let app = TestApp::start_with(tiny);
-        let lock = app.records().lock();
-        let (created, waited) = thread::scope(|scope| {
-            let running = scope.spawn(|| app.post("/v1/rooms").json(json!({"name": "a"})).send());
-            eventually(|| admitted(&app, "running", 1) || running.is_finished());
-            let waited = app.get("/v1/rooms").send();
-            drop(lock);
-            (running.join().unwrap(), waited)
-        });
-        if created.status == 503 {
+        let Some(waited) = beside_a_running_request(&app, || app.get("/v1/rooms").send()) else {
             return false;
-        }
-        created.expect(201);
+        };
         expect_refused(&waited, 429, "rate_limited");
         assert!(refused(&app, "wait", 1));
         true
@@ -106,27 +114,21 @@ fn a_request_that_has_waited_for_a_second_is_refused() {
 /// Proves R-20.
 #[test]
 fn requests_beyond_the_total_are_503_and_the_admin_listener_answers() {
-    // The running request waits for the database for five seconds at most.
     eventually(|| {
         let app = TestApp::start_with(|config| config.http.max_requests = 1);
         let other = other_project(&app, "self_hosted");
-        let lock = app.records().lock();
-        let (created, beyond) = thread::scope(|scope| {
-            let running = scope.spawn(|| app.post("/v1/rooms").json(json!({"name": "a"})).send());
-            eventually(|| admitted(&app, "running", 1) || running.is_finished());
+        let requests = || {
             let beyond = app.get("/v1/rooms").bearer(&other.key).send();
             app.get("/healthz").send().expect(200);
             app.get("/v1/rooms")
                 .bearer("nobody")
                 .send()
                 .expect_error(401, "unauthorized", None);
-            drop(lock);
-            (running.join().unwrap(), beyond)
-        });
-        if created.status == 503 {
+            beyond
+        };
+        let Some(beyond) = beside_a_running_request(&app, requests) else {
             return false;
-        }
-        created.expect(201);
+        };
         expect_refused(&beyond, 503, "database_unavailable");
         app.get("/v1/rooms").bearer(&other.key).send().expect(200);
         assert!(refused(&app, "total", 1));

@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketType, bind, connect as connect_socket, so
 use serde_json::json;
 
 use crate::support::{TestApp, WAIT_LIMIT, Watcher, eventually};
-use crate::tools::parsed;
+use crate::tools::{answered, parsed};
 
 /// Client timeout in these tests.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -48,16 +48,6 @@ fn rest(mut stream: TcpStream) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// Sends a request until it has a response, and returns that. A client that is delayed between its connection and its head gets none.
-fn answered(address: &str, request: &str) -> String {
-    let mut answer = String::new();
-    eventually(|| {
-        answer = rest(send(address, request));
-        !answer.is_empty()
-    });
-    answer
-}
-
 /// Sends a request and reads the response's head.
 fn kept_alive(address: &str) -> TcpStream {
     let mut stream = send(address, HEALTH);
@@ -87,7 +77,7 @@ fn a_body_that_does_not_arrive_in_time_is_408_and_its_connection_is_closed() {
     app.room("standup");
     for header in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
         for (address, path) in [(&app.api, "/v1/rooms"), (&app.admin, "/sandbox/join")] {
-            let answer = answered(address, &unfinished(&app, path, header));
+            let answer = answered(|| rest(send(address, &unfinished(&app, path, header))));
             parsed(&answer).expect_error(408, "request_timeout", None);
         }
     }
@@ -105,7 +95,7 @@ fn a_body_that_nobody_reads_does_not_keep_its_connection_open() {
     let app = TestApp::start_with(impatient);
     for header in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
         let request = unfinished(&app, "/v1/rooms", header).replace(&app.key, "nobody");
-        let answer = answered(&app.api, &request);
+        let answer = answered(|| rest(send(&app.api, &request)));
         assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
     }
 }
