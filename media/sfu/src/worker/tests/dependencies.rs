@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use str0m::format::Codec;
 
-use super::MODES;
 use super::fixture::{Fixture, Publication};
+use super::modes_with;
 use super::support::{Abilities, RawDescriptor, Received};
 use crate::adapt::descriptor_of;
 use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
@@ -133,10 +133,7 @@ fn frame_number(packet: &Received) -> u16 {
 
 #[test]
 fn the_frames_of_changing_streams_are_numbered_on() {
-    for (mode, codec) in MODES
-        .into_iter()
-        .flat_map(|mode| [Codec::Av1, Codec::H264].map(|codec| (mode, codec)))
-    {
+    for (mode, codec) in modes_with([Codec::Av1, Codec::H264]) {
         let mut call = Call::new(mode, codec, &RIDS);
         for switch in 0..10 {
             call.set(Quality::ALL[switch % 2]);
@@ -174,10 +171,7 @@ fn vp8_numbers_its_pictures_itself() {
 
 #[test]
 fn padding_is_not_sent_and_leaves_no_gap() {
-    for (mode, codec) in MODES
-        .into_iter()
-        .flat_map(|mode| [Codec::Av1, Codec::H264].map(|codec| (mode, codec)))
-    {
+    for (mode, codec) in modes_with([Codec::Av1, Codec::H264]) {
         let mut call = Call::new(mode, codec, &[]);
         for picture in 0..50 {
             call.send_frame(0, picture == 0);

@@ -659,7 +659,7 @@ fn a_sender_waits_for_no_worker_that_has_ended() {
     assert_eq!(send(&mut call), Vec::from_iter(1..=COUNT));
 }
 
-/// CallStep of the property test.
+/// Step of the property test.
 #[derive(Debug, Clone, Copy)]
 enum CallStep {
     /// Alice sends audio.

@@ -43,3 +43,12 @@ const WORKERS: usize = 1;
 
 /// Both connection modes.
 const MODES: [ConnectionMode; 2] = [ConnectionMode::Dual, ConnectionMode::Single];
+
+/// Returns both connection modes, each with every one of these values.
+fn modes_with<T: Clone, const N: usize>(
+    values: [T; N],
+) -> impl Iterator<Item = (ConnectionMode, T)> {
+    MODES
+        .into_iter()
+        .flat_map(move |mode| values.clone().map(|value| (mode, value)))
+}

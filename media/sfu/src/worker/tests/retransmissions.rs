@@ -6,18 +6,15 @@ use std::time::Duration;
 
 use str0m::format::Codec;
 
-use super::MODES;
 use super::fixture::Fixture;
 use super::support::{Abilities, NamedBy};
+use super::{MODES, modes_with};
 use crate::track::{LayerInfo, Quality};
 
 #[test]
 fn a_lost_packet_of_a_layer_comes_again_whether_retransmissions_name_the_layer_or_only_the_offer_says_it()
  {
-    for (mode, retransmissions) in MODES
-        .into_iter()
-        .flat_map(|mode| [(mode, NamedBy::Packet), (mode, NamedBy::Offer)])
-    {
+    for (mode, retransmissions) in modes_with([NamedBy::Packet, NamedBy::Offer]) {
         let mut fixture = Fixture::new();
         fixture.abilities = Abilities {
             retransmissions,

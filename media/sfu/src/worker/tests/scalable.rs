@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use str0m::format::Codec;
 
-use super::MODES;
 use super::fixture::{Fixture, Publication};
 use super::recorders::{Queue, recorder};
 use super::support::{Abilities, RawDescriptor, Received};
+use super::{MODES, modes_with};
 use crate::adapt::{descriptor_of, independent_descriptor_of};
 use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
 use crate::event::PeerEvent;
@@ -224,10 +224,7 @@ fn quality(quality: Quality) -> TrackSettings {
 
 #[test]
 fn a_receiver_gets_the_layers_up_to_the_one_that_it_asks_for() {
-    for (mode, codec) in MODES
-        .into_iter()
-        .flat_map(|mode| CODECS.map(|codec| (mode, codec)))
-    {
+    for (mode, codec) in modes_with(CODECS) {
         let mut call = Call::new(mode, codec);
         call.stream(30, 3);
         assert_eq!(
@@ -262,10 +259,7 @@ fn a_receiver_gets_the_layers_up_to_the_one_that_it_asks_for() {
 
 #[test]
 fn twenty_switches_make_one_stream_without_gaps_whose_pictures_end_with_their_last_packet() {
-    for (mode, codec) in MODES
-        .into_iter()
-        .flat_map(|mode| CODECS.map(|codec| (mode, codec)))
-    {
+    for (mode, codec) in modes_with(CODECS) {
         let mut call = Call::new(mode, codec);
         for switch in 0..20 {
             call.set(quality(Quality::ALL[switch % 3]));
@@ -302,10 +296,7 @@ fn twenty_switches_make_one_stream_without_gaps_whose_pictures_end_with_their_la
 
 #[test]
 fn a_lost_packet_of_a_layer_that_a_receiver_does_not_get_leaves_no_gap() {
-    for (mode, codec) in MODES
-        .into_iter()
-        .flat_map(|mode| CODECS.map(|codec| (mode, codec)))
-    {
+    for (mode, codec) in modes_with(CODECS) {
         let mut call = Call::new(mode, codec);
         call.stream(30, 3);
         call.set(quality(Quality::Low));
@@ -379,10 +370,7 @@ fn fewer_layers_need_no_key_picture_and_more_need_one() {
 #[test]
 fn of_layers_that_refer_to_others_in_key_pictures_only_a_receiver_gets_its_own() {
     let streams = [(Codec::Av1, true), (Codec::Vp9, true), (Codec::Vp9, false)];
-    for (mode, (codec, has_descriptors)) in MODES
-        .into_iter()
-        .flat_map(|mode| streams.map(|stream| (mode, stream)))
-    {
+    for (mode, (codec, has_descriptors)) in modes_with(streams) {
         let mut call = Call::new(mode, codec);
         (call.is_independent, call.has_descriptors) = (true, has_descriptors);
         call.stream(30, 3);
@@ -518,10 +506,7 @@ fn a_layer_that_stops_is_not_missed_and_the_limit_of_the_role_holds() {
 
 #[test]
 fn a_publisher_that_has_stopped_all_layers_sends_all_again_for_a_new_receiver() {
-    for (mode, codec) in MODES
-        .into_iter()
-        .flat_map(|mode| CODECS.map(|codec| (mode, codec)))
-    {
+    for (mode, codec) in modes_with(CODECS) {
         let mut call = Call::new(mode, codec);
         // On another worker, Bob's mirror of the track gets no packet while nobody there receives it.
         call.fixture.unsubscribe(call.bob, &call.camera);
@@ -605,10 +590,7 @@ fn a_recorder_of_layers_gets_no_padding_and_no_gap_in_its_place() {
 
 #[test]
 fn a_receiver_without_the_codec_of_a_track_is_told_so() {
-    for (mode, codec) in MODES
-        .into_iter()
-        .flat_map(|mode| [Codec::Vp9, Codec::Av1, Codec::H265].map(|codec| (mode, codec)))
-    {
+    for (mode, codec) in modes_with([Codec::Vp9, Codec::Av1, Codec::H265]) {
         let mut fixture = Fixture::new();
         let bob = fixture.join_connected("PA_bob", mode);
         fixture.abilities = Abilities {

@@ -45,7 +45,7 @@ mod source;
 #[path = "temporal.rs"]
 mod temporal;
 
-use super::{MODES, commands, support};
+use super::{MODES, commands, modes_with, support};
 use fixture::alice_and_bob;
 
 /// Workers among which a room is spread.
