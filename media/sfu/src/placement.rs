@@ -13,10 +13,10 @@ use crate::mirror::WorkerId;
 use crate::notice::{Instruction, NewNeighbour, Share, SharingId};
 use crate::snapshot::PeerSnapshot;
 
-/// WorkerLoad from which a worker counts as half busy, in thousandths of its time.
+/// Load from which a worker counts as half busy, in thousandths of its time.
 const HALF: u64 = 500;
 
-/// WorkerLoad of a worker.
+/// Load of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WorkerLoad {
     /// Whether the worker has ended, so that commands to it are lost.

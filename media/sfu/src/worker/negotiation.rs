@@ -250,7 +250,7 @@ impl Worker {
     }
 }
 
-/// SectionSize of a part of an offer.
+/// Size of a section of an offer.
 #[derive(Clone, Copy)]
 struct SectionSize {
     bytes: usize,

@@ -36,7 +36,7 @@ pub struct Subscription {
     pub choice: LayerChoice,
     /// Payload format for the publisher's last payload type; `None` inside if the receiver has not negotiated it.
     pub payload: Option<(Pt, Option<OutgoingPayload>)>,
-    /// OutgoingPayload packets and bitrate.
+    /// Outgoing packets and bitrate.
     pub rate: RateMeter,
     /// Outgoing video frames.
     pub frames: FrameMeter,

@@ -1,6 +1,6 @@
 //! Checks of a webhook: that LiveKit signed it, and that it was not handled before.
 //!
-//! The signature is an access token, signed with the API secret, which contains the body's hash. WebhookIds of recently
+//! The signature is an access token, signed with the API secret, which contains the body's hash. Ids of recently
 //! handled webhooks are kept, so that a repeated webhook has no effect.
 
 use std::collections::{HashSet, VecDeque};
@@ -99,7 +99,7 @@ fn check_claims(
 /// Maximum number of recorded ids. LiveKit repeats an event within seconds or not at all.
 const MAX_RECORDED_IDS: usize = 10_000;
 
-/// WebhookIds of webhooks that are in progress or were recorded recently.
+/// Ids of webhooks that are in progress or were recorded recently.
 #[derive(Debug, Default)]
 pub(super) struct WebhookDedup(Mutex<WebhookIds>);
 
@@ -107,7 +107,7 @@ pub(super) struct WebhookDedup(Mutex<WebhookIds>);
 struct WebhookIds {
     in_progress: HashSet<Box<str>>,
     recorded: HashSet<Box<str>>,
-    /// WebhookIds in `recorded`, oldest first.
+    /// Ids in `recorded`, oldest first.
     order: VecDeque<Box<str>>,
 }
 

@@ -64,7 +64,7 @@ struct PendingReport {
     reply: ReportReply,
 }
 
-/// JoinedParticipant participant, in case the join is refused.
+/// Participant that has joined, in case the join is refused.
 enum JoinedParticipant {
     Participant(ParticipantSid),
     /// A participant with this invalid identity.
