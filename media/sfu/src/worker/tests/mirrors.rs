@@ -9,25 +9,24 @@ use str0m::media::MediaKind;
 use super::MODES;
 use super::fixture::{Fixture, Publication};
 use super::layers::{RIDS, layers_of, three_layers};
-use super::messages::{numbers, packet};
 use crate::codec::Codec as TrackCodec;
 use crate::command::{Command, ConnectionMode, PeerCommand, TrackSettings};
-use crate::config::{Config, Limits};
+use crate::config::Limits;
 use crate::dropped::DropReason;
 use crate::event::{FailureReason, PeerEvent};
 use crate::track::Quality;
 use crate::worker::Worker;
 
 /// Alice is on the first worker, Bob and Carol on the second.
-struct Call {
-    fixture: Fixture,
-    alice: usize,
-    bob: usize,
-    carol: usize,
+pub struct Call {
+    pub fixture: Fixture,
+    pub alice: usize,
+    pub bob: usize,
+    pub carol: usize,
 }
 
 impl Call {
-    fn new(mode: ConnectionMode) -> Self {
+    pub fn new(mode: ConnectionMode) -> Self {
         let mut fixture = Fixture::with_workers(2, Limits::default());
         let mut join = |name, home| {
             fixture.home = Some(home);
@@ -46,7 +45,7 @@ impl Call {
         self.fixture.publish(self.alice, sid, codec, &[])
     }
 
-    fn command(&mut self, peer: &str, command: PeerCommand) {
+    pub fn command(&mut self, peer: &str, command: PeerCommand) {
         self.fixture
             .command(command.for_peer(peer.parse().unwrap()));
     }
@@ -56,7 +55,7 @@ impl Call {
         self.command("PA_alice", PeerCommand::SetMuted { track, muted });
     }
 
-    fn stall(&mut self, worker: usize, is_stalled: bool) {
+    pub fn stall(&mut self, worker: usize, is_stalled: bool) {
         self.fixture.waiting[worker].is_stalled = is_stalled;
         self.fixture.settle();
     }
@@ -70,7 +69,7 @@ impl Call {
             .collect()
     }
 
-    fn second(&self) -> &Worker {
+    pub fn second(&self) -> &Worker {
         &self.fixture.further[0]
     }
 
@@ -472,191 +471,6 @@ fn a_worker_that_joins_the_room_knows_no_backup_codec_that_was_withdrawn() {
         let codecs: Vec<_> = backups.map(|backup| backup.codec).collect();
         assert_eq!(codecs, [TrackCodec::Vp8]);
     }
-}
-
-/// Opens the channels of all clients in a call.
-fn with_channels(mode: ConnectionMode) -> Call {
-    let mut call = Call::new(mode);
-    for client in [call.alice, call.bob, call.carol] {
-        if call.fixture.clients[client].subscriber.is_some() {
-            call.fixture.offer(client, None, [1, 0], false);
-        }
-    }
-    call.fixture.run_until("all channels are open", |fixture| {
-        fixture.clients.iter().all(|client| {
-            let receives = client.subscriber.as_ref().unwrap_or(&client.publisher);
-            client.publisher.channels.len() >= 2 && receives.channels.len() >= 2
-        })
-    });
-    call
-}
-
-#[test]
-fn messages_cross_in_order_and_only_to_where_their_receivers_are() {
-    for mode in MODES {
-        let mut call = with_channels(mode);
-        let send = |call: &mut Call, number, to: &[&str]| {
-            let (now, alice) = (call.fixture.now, call.alice);
-            let publisher = &mut call.fixture.clients[alice].publisher;
-            assert!(publisher.send_message("_reliable", &packet(number, 100, to), now));
-            call.fixture.settle();
-        };
-        for number in 1..=20 {
-            send(&mut call, number, &[]);
-        }
-        send(&mut call, 21, &["PA_carol"]);
-        call.fixture.run(Duration::from_millis(200));
-        let (bob, carol) = (call.bob, call.carol);
-        assert_eq!(
-            numbers(&mut call.fixture, bob, "_reliable"),
-            Vec::from_iter(1..=20)
-        );
-        assert_eq!(
-            numbers(&mut call.fixture, carol, "_reliable"),
-            Vec::from_iter(1..=21)
-        );
-        call.fixture.waiting[1].is_stalled = true;
-        send(&mut call, 22, &["PA_nobody"]);
-        assert!(call.fixture.waiting[1].instructions.is_empty());
-        // The permission is revoked while the message is on its way.
-        send(&mut call, 23, &[]);
-        let mut permissions = super::commands::new_peer("PA_alice", mode).permissions;
-        permissions.can_publish_data = false;
-        call.command("PA_alice", PeerCommand::SetPermissions(permissions));
-        call.fixture.waiting[1].instructions.rotate_left(1);
-        call.stall(1, false);
-        call.fixture.run(Duration::from_millis(200));
-        assert_eq!(
-            numbers(&mut call.fixture, bob, "_reliable"),
-            Vec::from_iter(1..=20)
-        );
-    }
-}
-
-#[test]
-fn a_message_reaches_a_receiver_whose_worker_has_not_announced_it_yet() {
-    let mut fixture = Fixture::with_workers(2, Limits::default());
-    let mut join = |name, home| {
-        fixture.home = Some(home);
-        let client = fixture.join_connected(name, ConnectionMode::Single);
-        fixture.run_until("the channels are open", |fixture| {
-            fixture.clients[client].publisher.channels.len() >= 2
-        });
-        // The first worker handles nothing until all have joined.
-        fixture.waiting[0].is_stalled = true;
-        client
-    };
-    let (alice, bob) = (join("PA_alice", 0), join("PA_bob", 1));
-    let now = fixture.now;
-    let publisher = &mut fixture.clients[bob].publisher;
-    assert!(publisher.send_message("_reliable", &packet(1, 100, &["PA_alice"]), now));
-    fixture.run(Duration::from_millis(200));
-    fixture.waiting[0].is_stalled = false;
-    fixture.run(Duration::from_secs(1));
-    assert_eq!(numbers(&mut fixture, alice, "_reliable"), [1]);
-}
-
-#[test]
-fn messages_cross_to_no_worker_without_participants() {
-    let mut call = with_channels(ConnectionMode::Single);
-    for client in [call.bob, call.carol] {
-        call.fixture.leave(client);
-    }
-    call.fixture.waiting[1].is_stalled = true;
-    let (now, alice) = (call.fixture.now, call.alice);
-    let publisher = &mut call.fixture.clients[alice].publisher;
-    assert!(publisher.send_message("_reliable", &packet(1, 100, &[]), now));
-    call.fixture.run(Duration::from_millis(200));
-    assert!(call.fixture.waiting[1].instructions.is_empty());
-}
-
-#[test]
-fn a_sender_waits_for_a_slower_receiver_on_another_worker_which_gets_everything() {
-    const COUNT: u32 = 60;
-    for is_stalled in [false, true] {
-        let mut call = with_channels(ConnectionMode::Single);
-        call.fixture.leave(call.carol);
-        let (mut left, mut last) = (300_000., call.fixture.now);
-        call.fixture.loses = Box::new(move |is_to_server, bytes, now| {
-            if is_to_server || bytes < 500 {
-                return false;
-            }
-            let since = now.saturating_duration_since(last).as_secs_f64();
-            left = f64::min(left + since * 400_000., 400_000.);
-            last = last.max(now);
-            let is_lost = left < bytes as f64;
-            left -= if is_lost { 0. } else { bytes as f64 };
-            is_lost
-        });
-        call.fixture.waiting[1].is_stalled = is_stalled;
-        let (mut next, end) = (1, call.fixture.now + Duration::from_secs(90));
-        let (alice, bob) = (call.alice, call.bob);
-        while numbers(&mut call.fixture, bob, "_reliable").len() < COUNT as usize {
-            assert!(call.fixture.now < end, "{is_stalled}: {next} were sent");
-            let now = call.fixture.now;
-            let publisher = &mut call.fixture.clients[alice].publisher;
-            while next <= COUNT
-                && publisher.send_message("_reliable", &packet(next, 60_000, &[]), now)
-            {
-                next += 1;
-            }
-            call.fixture.run(Duration::from_millis(100));
-            if call.fixture.now > end.checked_sub(Duration::from_secs(88)).unwrap() {
-                call.fixture.waiting[1].is_stalled = false;
-            }
-        }
-        assert_eq!(
-            numbers(&mut call.fixture, bob, "_reliable"),
-            Vec::from_iter(1..=COUNT)
-        );
-        let lost = |worker: &Worker| worker.counters().dropped.count_for(DropReason::DataBacklog);
-        assert_eq!((lost(&call.fixture.worker), lost(call.second())), (0, 0));
-    }
-}
-
-#[test]
-fn a_sender_waits_for_no_worker_that_has_ended() {
-    const COUNT: u32 = 60;
-    let mut call = with_channels(ConnectionMode::Single);
-    call.fixture.home = Some(0);
-    let (alice, dave) = (
-        call.alice,
-        call.fixture
-            .join_connected("PA_dave", ConnectionMode::Single),
-    );
-    call.fixture.run_until("the channels are open", |fixture| {
-        fixture.clients[dave].publisher.channels.len() >= 2
-    });
-    // The second worker handles nothing from now on.
-    call.fixture.waiting[1].is_stalled = true;
-    let mut next = 1;
-    let mut send = |call: &mut Call| {
-        let now = call.fixture.now;
-        let publisher = &mut call.fixture.clients[alice].publisher;
-        while next <= COUNT && publisher.send_message("_reliable", &packet(next, 60_000, &[]), now)
-        {
-            next += 1;
-        }
-        call.fixture.run(Duration::from_millis(100));
-        numbers(&mut call.fixture, dave, "_reliable")
-    };
-    for _ in 0..20 {
-        send(&mut call);
-    }
-    assert!(
-        send(&mut call).len() < COUNT as usize,
-        "it may only be late"
-    );
-    // A thread that ends drops its worker.
-    for client in [call.bob, call.carol] {
-        call.fixture.cut_off(client, true);
-    }
-    call.fixture.further[0] = Worker::new(Vec::new(), &Config::default(), call.fixture.now);
-    let end = call.fixture.now + Duration::from_secs(60);
-    while send(&mut call).len() < COUNT as usize {
-        assert!(call.fixture.now < end, "the sender still waits");
-    }
-    assert_eq!(send(&mut call), Vec::from_iter(1..=COUNT));
 }
 
 /// Step of the property test.

@@ -15,6 +15,7 @@ mod fixture;
 mod forwarding;
 mod layers;
 mod messages;
+mod messages_across;
 mod mirrors;
 mod muted;
 mod negotiation;
