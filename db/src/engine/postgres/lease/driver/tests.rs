@@ -73,6 +73,13 @@ async fn until(lease: &Lease, holds: impl Fn(&LeaseState) -> bool) -> LeaseState
     state.wait_for(|state| holds(state)).await.unwrap().clone()
 }
 
+/// Waits for what no message announces.
+async fn poll(holds: impl Fn() -> bool) {
+    while !holds() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Waits for `times` more renewals.
 async fn until_renewed(database: &Database<'_>, times: i64) {
     let beat = || {
@@ -83,9 +90,7 @@ async fn until_renewed(database: &Database<'_>, times: i64) {
             .unwrap()
     };
     let first = beat();
-    while beat() < first + times {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    poll(|| beat() >= first + times).await;
 }
 
 #[test]
@@ -177,9 +182,7 @@ fn a_server_whose_link_is_cut_is_replaced_and_ends_when_it_is_back() {
         first.lost().await;
         assert_eq!(first.state().standing, Standing::Lost { epoch: 1 });
         // On a busy machine, a renewal may be late.
-        while !second.check().is_valid() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        poll(|| second.check().is_valid()).await;
     });
 }
 
@@ -222,9 +225,7 @@ fn a_database_that_refuses_writes_for_long_leaves_the_active_server_active() {
         until(&first, |state| state.failure.is_some()).await;
         // Longer than the silence after which a standby takes over.
         let silence = LeaseTiming::default().silence + Duration::from_secs(2);
-        while first.renewal_age().is_some_and(|age| age < silence) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        poll(|| first.renewal_age().is_none_or(|age| age >= silence)).await;
         assert_eq!(
             second.state().standing,
             Standing::Standby { obstacle: None }
@@ -236,9 +237,7 @@ fn a_database_that_refuses_writes_for_long_leaves_the_active_server_active() {
             database.name()
         ));
         database.end_sessions();
-        while !first.check().is_valid() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        poll(|| first.check().is_valid()).await;
         until_renewed(database, 5).await;
         assert!(
             matches!(first.state().standing, Standing::Active { epoch: 1, .. }),
@@ -272,9 +271,7 @@ fn a_database_that_hangs_leaves_the_active_server_active() {
             Standing::Active { epoch: 1, .. }
         ));
         proxy.resume();
-        while !check(&first) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        poll(|| check(&first)).await;
         until(&second, |state| state.failure.is_none()).await;
         until_renewed(database, 5).await;
         assert!(
