@@ -8,7 +8,7 @@ use conclave_model::project::Project;
 use maud::{DOCTYPE, Markup, html};
 
 use super::parts::badge;
-use super::visit::Visit;
+use super::visit::{NOTE, Visit};
 use crate::http::admin::access::Operator;
 
 /// Settings for htmx: no inline styles, no `eval`, and errors are shown in the page.
@@ -79,7 +79,7 @@ pub enum PagePosition<'a> {
 /// Renders a console page.
 pub fn page(visit: &Visit, position: PagePosition<'_>, title: &str, content: &Markup) -> Markup {
     // An unknown name shows no note.
-    let note = visit.query("note").and_then(|name| text(&name));
+    let note = visit.query(NOTE).and_then(|name| text(&name));
     framed(
         &visit.operator,
         position,

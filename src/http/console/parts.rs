@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::visit::{OFFSET, Visit};
+use super::visit::{OFFSET, Visit, page_path};
 
 /// Rows per list page.
 pub const ROWS: u32 = 50;
@@ -117,7 +117,7 @@ pub fn history_pager(visit: &Visit, offset: u64, has_more: bool) -> Markup {
 /// Renders links to the next and previous page of a list, with the same filters. `names` are the texts of the links: backward, forward.
 pub fn pager_with_names(visit: &Visit, offset: u64, has_more: bool, names: [&str; 2]) -> Markup {
     links(offset, has_more, names, |offset| {
-        path_with_offset(visit, OFFSET, offset)
+        page_path(&visit.request, Some((OFFSET, &offset.to_string())))
     })
 }
 
@@ -126,20 +126,9 @@ pub fn pager_with_names(visit: &Visit, offset: u64, has_more: bool, names: [&str
 pub fn section_pager(visit: &Visit, id: &str, has_more: bool) -> Markup {
     let names = ["Newer", "Older"];
     links(visit.offset_in(id), has_more, names, |offset| {
-        format!("{}#{id}", path_with_offset(visit, id, offset))
+        let path = page_path(&visit.request, Some((id, &offset.to_string())));
+        format!("{path}#{id}")
     })
-}
-
-/// Returns the page's path with its query, and another number of rows to skip.
-fn path_with_offset(visit: &Visit, parameter: &str, offset: u64) -> String {
-    let query = url::form_urlencoded::parse(visit.request.query_string().as_bytes());
-    // A note belongs to the action that led to this page.
-    let kept = query.filter(|(name, _)| name != parameter && name != "note");
-    let mut query = url::form_urlencoded::Serializer::new(String::new());
-    query
-        .extend_pairs(kept)
-        .append_pair(parameter, &offset.to_string());
-    format!("{}?{}", visit.request.path(), query.finish())
 }
 
 fn links(

@@ -154,22 +154,11 @@ pub fn refuse_without_session(state: &impl Guarded, request: &HttpRequest) -> Ht
     }
     visit::redirect(
         request,
-        &format!("/sign-in?next={}", encoded(&page_of(request))),
+        &format!(
+            "/sign-in?next={}",
+            encoded(&visit::page_path(request, None))
+        ),
     )
-}
-
-/// Returns a request's path with its query, which has filters and the position in a list. An action's note is left out, since it would be
-/// shown again.
-fn page_of(request: &HttpRequest) -> String {
-    let sent = form_urlencoded::parse(request.query_string().as_bytes());
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs(sent.filter(|(name, _)| name != "note"));
-    let query = query.finish();
-    if query.is_empty() {
-        request.path().to_owned()
-    } else {
-        format!("{}?{query}", request.path())
-    }
 }
 
 /// Reads and checks an action's form; empty for a page.

@@ -32,6 +32,8 @@ use crate::http::state::AppState;
 
 /// Query parameter for the rows to skip in a page's main list.
 pub const OFFSET: &str = "offset";
+/// Query parameter for the note of the action that led to the page.
+pub const NOTE: &str = "note";
 /// Header that htmx sends with each request.
 const HX_REQUEST: &str = "hx-request";
 /// Response headers that control where htmx puts the response.
@@ -154,7 +156,7 @@ impl Visit {
     /// Responds to a completed action: the browser loads `path`, with the named note.
     pub fn done(&self, path: &str, note: &'static str) -> HttpResponse {
         // A redirect, so that reloading the page does not repeat the action.
-        redirect(&self.request, &format!("{path}?note={note}"))
+        redirect(&self.request, &format!("{path}?{NOTE}={note}"))
     }
 
     /// Responds with a page.
@@ -223,6 +225,22 @@ pub fn notice(status: StatusCode, notice: Markup) -> HttpResponse {
             .insert(name, HeaderValue::from_static(value));
     }
     response
+}
+
+/// Returns a page's path with its query, which has filters and positions in lists, and with a changed parameter. An action's note is left out,
+/// since it would be shown again.
+pub fn page_path(request: &HttpRequest, changed: Option<(&str, &str)>) -> String {
+    let sent = form_urlencoded::parse(request.query_string().as_bytes());
+    let is_kept = |name: &str| name != NOTE && changed.is_none_or(|(other, _)| name != other);
+    let mut query = Serializer::new(String::new());
+    query.extend_pairs(sent.filter(|(name, _)| is_kept(name)));
+    query.extend_pairs(changed);
+    let query = query.finish();
+    if query.is_empty() {
+        request.path().to_owned()
+    } else {
+        format!("{}?{query}", request.path())
+    }
 }
 
 /// Characters that are escaped in a path segment.
