@@ -73,7 +73,7 @@ async fn until(lease: &Lease, holds: impl Fn(&LeaseState) -> bool) -> LeaseState
     state.wait_for(|state| holds(state)).await.unwrap().clone()
 }
 
-/// Waits for what no message announces.
+/// Waits for a state that changes without a message.
 async fn poll(holds: impl Fn() -> bool) {
     while !holds() {
         tokio::time::sleep(Duration::from_millis(20)).await;
